@@ -3,6 +3,7 @@
 interface      TranslationModel, the base of all models; decoder state and losses
 capabilities   ModelConfigBase, the base of a family's configuration
 config         the union of families that a recipe can name
+allow_list     Transformers that exporters and the fast road compute
 skip_init      models without random initialisation, and models with shapes only
 embeddings     source, target and output embeddings, tied as the recipe says
 transformer/   encoder-decoder Transformer

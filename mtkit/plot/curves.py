@@ -101,10 +101,9 @@ def _draw_losses(axes: Axes, number: int, run: LearningCurves) -> Any:
     """Draw the losses of a run; the return value is the line that a legend shows."""
     style, lines = line_style(number), []
     if run.loss:
-        point: dict[str, Any] = (
-            {"marker": "o", "markersize": 4} if len(run.loss) == 1 else {}
-        )  # a line of one point is invisible
-        lines = axes.plot(*zip(*run.loss, strict=True), **style, **point, alpha=0.45, linewidth=1.2)
+        # a line of one point is invisible
+        marker: dict[str, Any] = {"marker": "o", "markersize": 4} if len(run.loss) == 1 else {}
+        lines = axes.plot(*zip(*run.loss, strict=True), **style, **marker, alpha=0.45, linewidth=1.2)
     if run.nll:
         lines = axes.plot(*zip(*run.nll, strict=True), **style, **_marker_style(run.nll))
     _draw_range(axes, run.nll_range, number)

@@ -89,15 +89,16 @@ class TeacherForcingConfig(DecoderInputConfigBase):
 
 
 @config
-class ScheduledSamplingConfig(DecoderInputConfigBase):
-    """The decoder at times reads its own prediction (see ScheduledSampling); computed step by step, hence slower."""
+class SampledInputConfig(DecoderInputConfigBase):
+    """Keys of the decoder inputs that mix the true tokens with sampled predictions."""
 
     passes_depend_on_data: ClassVar[bool] = True
 
-    kind: Literal["scheduled_sampling"] = "scheduled_sampling"
+    kind: str
     # Probability of reading the true token, by update. Default: inverse_sigmoid, which starts with the truth alone.
     teacher_forcing_ratio: TeacherForcingRatioConfig = field(default_factory=InverseSigmoidDecayConfig)
-    # Whether truth or prediction is chosen for each token or for each sentence. Default: token, the paper's.
+    # Whether truth or prediction is chosen for each token or for each sentence. Default: token, as in the paper of
+    # scheduled sampling.
     per: Literal["token", "sentence"] = "token"
     # Choice of the predicted token. Default: multinomial, which shows the decoder more than its best guess.
     sampler: SamplerName = "multinomial"
@@ -108,6 +109,13 @@ class ScheduledSamplingConfig(DecoderInputConfigBase):
     def ratio_at(self, update: int) -> float | None:
         """Teacher forcing ratio at an update (1 is the first)."""
         return self.teacher_forcing_ratio.ratio(update - 1)
+
+
+@config
+class ScheduledSamplingConfig(SampledInputConfig):
+    """The decoder at times reads its own prediction (see ScheduledSampling); computed step by step, hence slower."""
+
+    kind: Literal["scheduled_sampling"] = "scheduled_sampling"
 
     def build(self, vocab_ids: TargetVocabIds) -> ScheduledSampling:
         """The decoder input."""
@@ -119,28 +127,12 @@ class ScheduledSamplingConfig(DecoderInputConfigBase):
 
 
 @config
-class ParallelSamplingConfig(DecoderInputConfigBase):
+class ParallelSamplingConfig(SampledInputConfig):
     """The decoder at times reads its predictions of a preceding pass (see ParallelSampling); a pass costs a forward."""
 
-    passes_depend_on_data: ClassVar[bool] = True
-
     kind: Literal["parallel_sampling"] = "parallel_sampling"
-    # Probability of reading the true token, by update. Default: inverse_sigmoid, which starts with the truth alone.
-    teacher_forcing_ratio: TeacherForcingRatioConfig = field(default_factory=InverseSigmoidDecayConfig)
-    # Whether truth or prediction is chosen for each token or for each sentence. Default: token, as in scheduled
-    # sampling.
-    per: Literal["token", "sentence"] = "token"
-    # Choice of the predicted token. Default: multinomial, which shows the decoder more than its best guess.
-    sampler: SamplerName = "multinomial"
-    # Divisor of the logits of multinomial and gumbel; below 1 is closer to argmax. Default: 1, the model's own
-    # distribution.
-    temperature: Temperature = 1.0
     # Passes that predict, before the one that learns. Default: 1, the two-pass method.
     num_passes: Annotated[int, Limits(gt=0)] = 1
-
-    def ratio_at(self, update: int) -> float | None:
-        """Teacher forcing ratio at an update (1 is the first)."""
-        return self.teacher_forcing_ratio.ratio(update - 1)
 
     def build(self, vocab_ids: TargetVocabIds) -> ParallelSampling:
         """The decoder input."""

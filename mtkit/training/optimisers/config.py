@@ -21,13 +21,13 @@ class OptimiserConfigBase:
 
 
 @config
-class AdamConfig(OptimiserConfigBase):
-    """Adam (Kingma & Ba 2015, algorithm 1). https://arxiv.org/abs/1412.6980."""
+class AdamKeys(OptimiserConfigBase):
+    """Keys of Adam, with and without weight decay."""
 
     bytes_per_weight: ClassVar[int] = 8
     has_chosen_rate: ClassVar[bool] = True
 
-    kind: Literal["adam"] = "adam"
+    kind: str
     # Learning rate at the schedule's peak. Default: best for model widths of 256 on Multi30k.
     learning_rate: PositiveFloat = 2e-3
     # Decay of the mean of the gradients. Default: Vaswani et al. 2017, sec. 5.3.
@@ -37,6 +37,13 @@ class AdamConfig(OptimiserConfigBase):
     beta2: Beta = 0.98
     # Number that is added to the divisor of an update. Default: Vaswani et al. 2017, sec. 5.3.
     eps: PositiveFloat = 1e-9
+
+
+@config
+class AdamConfig(AdamKeys):
+    """Adam (Kingma & Ba 2015, algorithm 1). https://arxiv.org/abs/1412.6980."""
+
+    kind: Literal["adam"] = "adam"
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """Build the optimiser over all trainable parameters of `model`."""
@@ -54,24 +61,13 @@ class AdamConfig(OptimiserConfigBase):
 
 
 @config
-class AdamWConfig(OptimiserConfigBase):
+class AdamWConfig(AdamKeys):
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2). https://arxiv.org/abs/1711.05101.
 
     Only matrices decay: the scale of a norm's gain or of a bias cannot grow without limit.
     """
 
-    bytes_per_weight: ClassVar[int] = 8
-    has_chosen_rate: ClassVar[bool] = True
-
     kind: Literal["adamw"] = "adamw"
-    # Learning rate at the schedule's peak. Default: as Adam's.
-    learning_rate: PositiveFloat = 2e-3
-    # Decay of the mean of the gradients. Default: as Adam's.
-    beta1: Beta = 0.9
-    # Decay of the mean of their squares. Default: as Adam's.
-    beta2: Beta = 0.98
-    # Number that is added to the divisor of an update. Default: as Adam's.
-    eps: PositiveFloat = 1e-9
     # Share of a matrix that is removed per update, times the learning rate. Default: torch's.
     weight_decay: NonNegative = 0.01
 

@@ -11,6 +11,7 @@ from mtkit.errors import UsageError
 from mtkit.export.supported_models import CTRANSLATE2, ONNX, SupportedModels
 from mtkit.layers.norms.config import BatchNormConfig, PreNormConfig
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
+from mtkit.models.allow_list import AllowList
 from mtkit.models.transformer.config import TransformerConfig
 
 both_targets = pytest.mark.parametrize("supported", [CTRANSLATE2, ONNX], ids=lambda supported: supported.target)
@@ -33,8 +34,9 @@ class DerivedPositionConfig(SinusoidalConfig):
 @both_targets
 def test_listed_keys_are_keys_of_the_configuration(supported: SupportedModels) -> None:
     keys = {field.name for field in fields(TransformerConfig)}
-    assert supported.any_value <= keys
-    assert set(supported.kinds) <= keys - supported.any_value
+    allowed = supported.allowed
+    assert allowed.any_value <= keys
+    assert set(allowed.kinds) <= keys - allowed.any_value
 
 
 @both_targets
@@ -61,7 +63,8 @@ def test_a_kind_derived_from_a_supported_one_is_refused(supported: SupportedMode
 
 def test_an_unlisted_key_must_have_its_default() -> None:
     config = TransformerConfig(d_model=8, num_heads=2)
-    supported = SupportedModels("Toy", CTRANSLATE2.any_value - {"d_model"}, CTRANSLATE2.kinds)
+    allowed = CTRANSLATE2.allowed
+    supported = SupportedModels("Toy", AllowList(allowed.any_value - {"d_model"}, allowed.kinds))
     with pytest.raises(UsageError, match=r"^model\.d_model: 8: not supported by Toy export$"):
         supported.check(config)
 

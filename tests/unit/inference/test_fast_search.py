@@ -139,9 +139,10 @@ def test_a_new_key_is_refused_unless_it_has_its_default(monkeypatch) -> None:
     assert unserved_search(LaterSearchConfig(stop_margin=0.5)) == "search.stop_margin"
     without_bias = replace(SMALL, bias=False)
     assert unserved_model(without_bias) is None
-    monkeypatch.setattr(served, "SERVED_MODEL_KEYS", served.SERVED_MODEL_KEYS - {"bias"})
+    fewer = replace(served.SERVED_MODELS, any_value=served.SERVED_MODELS.any_value - {"bias"})
+    monkeypatch.setattr(served, "SERVED_MODELS", fewer)
     assert unserved_model(SMALL) is None
-    assert unserved_model(without_bias) == "model.bias"
+    assert unserved_model(without_bias) == "bias"
 
 
 def test_greedy_search_without_log_probabilities_finds_the_same_tokens() -> None:
