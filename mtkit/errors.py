@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +114,19 @@ class MissingExtraError(MtkitError):
 
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(f"this needs the package {package}: pip install 'mtkit[{extra}]'")
+
+
+@contextmanager
+def require_extra(extra: str, package: str) -> Iterator[None]:
+    """A block that imports an optional package, or calls what imports it.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(extra, package) from error
 
 
 class ComputeError(MtkitError):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mtkit.errors import DataError, MissingExtraError
+from mtkit.errors import DataError, require_extra
 from mtkit.io.files import write_text
 from mtkit.text.lines import read_lines
 from mtkit.text.subword.tokenizer import Tokenizer
@@ -77,10 +77,8 @@ def train_word_vectors(text: TokenisedText, path: Path, options: VectorOptions) 
         DataError: no word occurs `min_count` times.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
-    try:
+    with require_extra("vectors", "gensim"):
         from gensim.models import Word2Vec
-    except ImportError as error:
-        raise MissingExtraError("vectors", "gensim") from error
     model = Word2Vec(
         vector_size=options.dim,
         window=options.window,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.errors import DataError, MissingExtraError, UsageError
+from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.ctranslate2_spec import build_spec
 from mtkit.export.equivalence import check_equivalence, sample_lines
 from mtkit.export.supported_models import CTRANSLATE2
@@ -97,10 +97,8 @@ class CTranslate2Runner:
             MissingExtraError: ctranslate2 is not installed.
             UsageError: CTranslate2 does not support the compute type on this machine.
         """
-        try:
+        with require_extra("export", "ctranslate2"):
             import ctranslate2
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("export", "ctranslate2") from error
         name = TYPES[compute_type]
         supported = ctranslate2.get_supported_compute_types("cpu")
         if name != "default" and name not in supported:

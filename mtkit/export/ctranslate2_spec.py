@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mtkit.errors import MissingExtraError
+from mtkit.errors import require_extra
 from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.attention.multi_head import SelfAttention
 from mtkit.layers.feed_forward.config import GatedConfig, MixtureOfExpertsConfig
@@ -45,11 +45,9 @@ def build_spec(model: Transformer, config: TransformerConfig, tokenizers: Tokeni
     Raises:
         MissingExtraError: ctranslate2 is not installed.
     """
-    try:
+    with require_extra("export", "ctranslate2"):
         from ctranslate2 import specs
         from ctranslate2.specs import transformer_spec
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("export", "ctranslate2") from error
     has_sandwich_norm = isinstance(config.residual, SandwichNormConfig)
     common = {
         "num_heads": config.num_heads,

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mtkit.errors import DataError, MissingExtraError, UsageError
+from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.equivalence import SampleLines, check_equivalence, sample_lines
 from mtkit.export.supported_models import MARIAN
 from mtkit.importers.bart_layers import ACTIVATIONS
@@ -204,10 +204,8 @@ class TransformersRunner:
         """
         os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
         with _without_progress():
-            try:
+            with require_extra("transformers", "transformers"):
                 import transformers
-            except ModuleNotFoundError as error:
-                raise MissingExtraError("transformers", "transformers") from error
             model: Any = transformers.MarianMTModel.from_pretrained(folder)
             self._model = model.eval()
             self._tokenizer = transformers.MarianTokenizer.from_pretrained(folder)

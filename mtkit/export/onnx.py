@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source
-from mtkit.errors import MissingExtraError
+from mtkit.errors import require_extra
 from mtkit.export.equivalence import check_equivalence, sample_lines
 from mtkit.export.supported_models import ONNX
 from mtkit.io.files import atomic_folder, translate_write_errors
@@ -205,7 +205,7 @@ def _trace(model: Transformer, folder: Path) -> None:
 def _export(
     module: nn.Module, inputs: tuple[Tensor, ...], path: Path, *, shapes: Any, names: tuple[list[str], list[str]]
 ) -> None:
-    try:
+    with require_extra("onnx", "onnx and onnxscript"):
         torch.onnx.export(
             module,
             inputs,
@@ -217,8 +217,6 @@ def _export(
             external_data=False,
             verbose=False,
         )
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("onnx", "onnx and onnxscript") from error
 
 
 @contextlib.contextmanager
@@ -249,10 +247,8 @@ class OnnxRunner:
         Raises:
             MissingExtraError: onnxruntime is not installed.
         """
-        try:
+        with require_extra("onnx", "onnxruntime"):
             import onnxruntime
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("onnx", "onnxruntime") from error
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4  # errors are raised, so that onnxruntime need not log them
         self._encoder, self._decoder = (

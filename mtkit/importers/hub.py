@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mtkit.errors import MissingExtraError, MissingInputError
+from mtkit.errors import MissingInputError, require_extra
 from mtkit.importers.foreign_folder import INDEX, PICKLED, SAFETENSORS
 from mtkit.io.printable import printable
 
@@ -25,7 +25,7 @@ def download(name: str) -> Path:
         MissingExtraError: huggingface_hub is not installed.
         MissingInputError: the hub cannot be reached, or has no such model; the message says how to bring it by hand.
     """
-    try:
+    with require_extra("hub", "huggingface_hub"):
         import huggingface_hub
         from huggingface_hub.errors import (
             HfHubHTTPError,
@@ -33,8 +33,6 @@ def download(name: str) -> Path:
             LocalEntryNotFoundError,
             OfflineModeIsEnabled,
         )
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("hub", "huggingface_hub") from error
     try:
         folder = Path(huggingface_hub.snapshot_download(name, allow_patterns=list(FILES)))
         if not any(folder.glob("*.safetensors")):

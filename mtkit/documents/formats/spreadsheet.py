@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mtkit.errors import DataError, MissingExtraError
+from mtkit.errors import DataError, require_extra
 from mtkit.text.structure.xml_check import XmlCheck, XmlError
 
 MAX_SIZE = 1 << 28  # bytes of all members without compression: openpyxl holds a sheet in memory
@@ -47,11 +47,9 @@ def spreadsheet_pairs(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _first_sheet(path: Path) -> Any:
-    try:
+    with require_extra("xlsx", "openpyxl"):
         from openpyxl import load_workbook
         from openpyxl.utils.exceptions import InvalidFileException
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("xlsx", "openpyxl") from error
     _check_archive(path)
     try:
         book = load_workbook(path, data_only=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from mtkit.errors import MissingExtraError
+from mtkit.errors import MissingExtraError, require_extra
 from mtkit.training.config import TrainingConfig
 from mtkit.training.monitoring.log import Log
 
@@ -35,10 +35,8 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path, update: int) -> None:
-        try:
+        with require_extra("tensorboard", "tensorboard"):
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise MissingExtraError("tensorboard", "tensorboard") from error
         self._writer = SummaryWriter(folder, purge_step=update + 1)
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
@@ -96,10 +94,8 @@ class Wandb:
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        try:
+        with require_extra("wandb", "wandb"):
             import wandb
-        except ImportError as error:
-            raise MissingExtraError("wandb", "wandb") from error
         run_id = _saved_id(folder, lambda: uuid.uuid4().hex[:16])
         self._run: Any = wandb.init(
             dir=str(folder),
@@ -128,10 +124,8 @@ class Mlflow:
 
     def __init__(self, folder: Path, name: str) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when mlflow is imported
-        try:
+        with require_extra("mlflow", "mlflow"):
             import mlflow
-        except ImportError as error:
-            raise MissingExtraError("mlflow", "mlflow") from error
         uri = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
         self._client: Any = mlflow.MlflowClient(tracking_uri=uri)
         self._run_id = _saved_id(folder, lambda: self._create(name))
