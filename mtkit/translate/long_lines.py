@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
+
+from mtkit.text.form.spans import find_spans
 
 # Where chunks end: one of these marks and the quotes or brackets that close after it, if white space follows; Chinese,
 # Japanese and Indic marks need no space. `split_sentences` knows the ends of sentences better, but not backwards.
@@ -111,8 +114,15 @@ def _halves(text: str) -> tuple[str, str]:
 
 
 def _split(text: str, pattern: re.Pattern[str]) -> list[str]:
-    """Split the text at the end of each match; white space stays at the beginning of what follows."""
-    ends = [0, *(match.end() for match in pattern.finditer(text)), len(text)]
+    """Split at the end of each match outside spans; white space stays at the beginning of what follows."""
+    spans = find_spans(text)
+    starts = [span.start for span in spans]
+
+    def is_in_span(offset: int) -> bool:
+        index = bisect_left(starts, offset) - 1  # the last span that begins before the offset
+        return index >= 0 and offset < spans[index].end
+
+    ends = [0, *(end for match in pattern.finditer(text) if not is_in_span(end := match.end())), len(text)]
     return [text[start:end] for start, end in itertools.pairwise(ends) if start < end]
 
 

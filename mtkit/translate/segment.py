@@ -126,7 +126,7 @@ def split_lines(
             yield Segment(*line, is_in_capitals=i in capitals, end=lengths[i], removal=removal)
         else:
             limit = max_length if split and max_length is not None else sys.maxsize
-            parts = _split_line(requests[i], first + i, tokenizers, limit, sentences=sentences)
+            parts = _split_line(requests[i], first + i, tokenizers, limit, sentences=sentences, removes=removes)
             yield from _whole_line(parts, OuterSpace(before, after), lengths[i], is_in_capitals=i in capitals)
 
 
@@ -143,10 +143,11 @@ def _can_split(request: LineRequest) -> bool:
 
 
 def _split_line(
-    request: LineRequest, line: int, tokenizers: TokenizerPair, max_length: int, *, sentences: bool
+    request: LineRequest, line: int, tokenizers: TokenizerPair, max_length: int, *, sentences: bool, removes: bool
 ) -> Iterator[Segment]:
     def lengths(texts: Sequence[str]) -> list[int]:
-        return [len(ids) for ids in tokenizers.read("src", texts)]
+        read = [Removal.of(text, find_spans(text)).rest for text in texts] if removes else texts
+        return [len(ids) for ids in tokenizers.read("src", read)]
 
     from mtkit.text.structure.sentences import split_sentences  # as split_line
 
@@ -158,7 +159,11 @@ def _split_line(
             end += len(part.leading_space) + len(part.text)
             flags = (*(("split",) if is_cut else ()), *_unknown(ids, tokenizers.src))
             given = constraints if ids else None
-            yield Segment(line, number, part.leading_space, "", part.text, ids, flags, given, end=end)
+            removal = _short_rest(part.text, tokenizers, max_length) if removes and len(ids) > max_length else None
+            if removal is not None:
+                ids = tokenizers.read("src", [removal.rest])[0]
+            fields = line, number, part.leading_space, "", part.text, ids, flags, given
+            yield Segment(*fields, end=end, removal=removal)
             number += 1
             constraints = None if ids else constraints  # the prefix begins the first translation
 

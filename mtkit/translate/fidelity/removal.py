@@ -20,6 +20,7 @@ from mtkit.translate.fidelity.ranges import FIRST_KANA, Aligned
 
 _SIGNS = "%‰°€$£¥§#+=~@"  # beside a span without a space they belong to it
 _BRACKETS = frozenset(("()", "[]", "{}", '""', "''", "“”", "„“", "‘’", "‚‘", "«»", "**", "__", "~~", "||"))
+MAX_DISTANCE = 3  # words of the source on each side of a span, of which one must have a place
 MIN_SAME = 4  # letters of a word that is a name, if the translation has it too
 _STOPS = ".,;:!?…。、"
 _WORD = re.compile(rf"[^\W{FIRST_KANA}-\uffff]+(?:['’][^\W{FIRST_KANA}-\uffff]+)*|\w")
@@ -95,10 +96,13 @@ class Removal:
             return len(aligned.hyp.rstrip(_STOPS))
         is_set_off = any(c in _STOPS for c in self.rest[previous[-1][1] : piece.start])
         sides = [(previous[::-1], 1), (following, 0)]
-        for side, edge in sides[::-1] if is_set_off or self._is_attached_after(piece) else sides:
-            if side and (place := _range(aligned, side[0])) is not None:
-                return place[edge]
-        return None
+        if is_set_off or self._is_attached_after(piece):
+            sides.reverse()
+        for distance in range(MAX_DISTANCE):
+            for side, edge in sides:
+                if distance < len(side) and (place := _range(aligned, side[distance])) is not None:
+                    return place[edge]
+        return None if following else len(aligned.hyp.rstrip(_STOPS))
 
     def _is_attached_before(self, piece: SpanPiece) -> bool:
         return not piece.text[0].isspace() and self.rest[: piece.start][-1:].isalnum()
@@ -126,9 +130,10 @@ def _range(aligned: Aligned, word: tuple[int, int]) -> tuple[int, int] | None:
 
 def _with_surroundings(text: str, start: int, end: int) -> tuple[int, int]:
     """A span with the signs, brackets, comma and space that would make no sense without it."""
-    while start > 0 and text[start - 1] in _SIGNS:
+    is_tag = text[start] == "<"  # words stand beside it
+    while start > 0 and (text[start - 1] in _SIGNS or (not is_tag and _is_letter(text[start - 1]))):
         start -= 1
-    while end < len(text) and text[end] in _SIGNS:
+    while end < len(text) and (text[end] in _SIGNS or (not is_tag and _is_letter(text[end]))):
         end += 1
     while start > 0 and end < len(text) and text[start - 1] + text[end] in _BRACKETS:
         start, end = start - 1, end + 1
@@ -142,6 +147,11 @@ def _with_surroundings(text: str, start: int, end: int) -> tuple[int, int]:
     elif not text[:start] and text[end:][:1].isspace():
         end += 1
     return start, end
+
+
+def _is_letter(character: str) -> bool:
+    """Return whether a character beside a span makes one word of both, in scripts with spaces between words."""
+    return character.isalnum() and character < FIRST_KANA
 
 
 def _insert(tokens: Sequence[str], pieces: Sequence[SpanPiece]) -> tuple[list[str], NDArray[np.intp]]:

@@ -97,8 +97,9 @@ class Repair:
             for s, removal, own in zip(segments, removals, ids, strict=True)
         ]
         self._translate([trial for trial, removal in zip(trials, removals, strict=True) if removal.has_words])
-        restored = iter(self._put_back([trial for trial in trials if trial.texts]))
-        results = [next(restored) if trial.texts else None for trial in trials]
+        good = [t for t in trials if t.texts and not has_loop(t.hypotheses[0].tokens, t.ids)]
+        restored = dict(zip((t.number for t in good), self._put_back(good), strict=True))
+        results = [restored.get(trial.number) for trial in trials]
         for segment, result in zip(segments, results, strict=True):
             if result is not None:
                 result.hypotheses[1:], result.texts[1:] = segment.hypotheses[1:], segment.texts[1:]
@@ -109,7 +110,7 @@ class Repair:
         results: list[Segment | None] = []
         for segment, aligned in zip(segments, self._align(segments), strict=True):
             restored = segment.removal.restored(aligned) if aligned and segment.removal else None
-            if restored is None or has_loop(segment.hypotheses[0].tokens, segment.ids):
+            if restored is None:
                 results.append(None)
                 continue
             best = replace(segment.hypotheses[0], attention=restored.attention)

@@ -26,6 +26,11 @@ def test_lines_are_split_at_sentences_first():
     assert texts == ['He said "No."', "Then,  all at once, he left!", "\u4f60\u597d。", "\u518d\u89c1。", "3.14 is not"]
 
 
+def test_lines_are_not_cut_in_a_span_that_fits():
+    texts = [text for _, text in split_line("look, here: https://a.b/c:d,e;f is it", characters, 20)]
+    assert texts == ["look, here:", "https://a.b/c:d,e;f", "is it"]
+
+
 def test_clauses_and_words_are_combined_while_they_fit():
     texts = [text for _, text in split_line("one, two, three, four five six seven eight nine", characters, 17)]
     assert texts == ["one, two, three,", "four five six", "seven eight nine"]

@@ -20,6 +20,7 @@ CASES = [  # source, the rest, its translation, the source word of each of its w
     ("{x} is red", "is red", "ist rot", [0, 1], "{x} ist rot"),
     ("the dog ({x}) sees", "the dog sees", "der Hund sieht", [0, 1, 2], "der Hund ({x}) sieht"),
     ("$50 for 20% of it", "for of it", "dafür davon", [0, 1], "$50 dafür 20% davon"),
+    ("the file foo01 is red", "the file is red", "die Datei ist rot", [0, 1, 2, 3], "die Datei foo01 ist rot"),
     ("a dog. {x} sees it", "a dog. sees it", "ein Hund. es sieht", [0, 1, 3, 2], "ein Hund. es {x} sieht"),
     ("a <b>big</b> dog", "a big dog", "ein großer Hund", [0, 1, 2], "ein <b>großer</b> Hund"),
     ("a {x} {y} dog", "a dog", "ein Hund", [0, 1], "ein {x} {y} Hund"),
@@ -52,8 +53,9 @@ def test_spans_stand_behind_the_word_that_they_follow(src, rest, hyp, links, exp
 
 
 def test_a_span_without_a_place_is_not_put_back():
-    src = "the {x} dog red"
-    assert Removal.of(src, find_spans(src)).restored(align("the dog red", "Hund Tier", [2, 2])) is None
+    src = "the dog the {x} dog the man is red"
+    rest = align("the dog the dog the man is red", "rot so", [7, 7])
+    assert Removal.of(src, find_spans(src)).restored(rest) is None
 
 
 def test_a_line_that_only_its_spans_make_long_is_not_split(tokenizers):
