@@ -11,7 +11,7 @@ from mtkit.importers.foreign_folder import Fields, shown
 from mtkit.layers.feed_forward.config import DenseConfig
 from mtkit.layers.key_types import Activation
 
-SHARED, OUTPUT = "model.shared.weight", "lm_head.weight"
+SHARED, OUTPUT, OUTPUT_BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
 ENCODER, DECODER = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
 # parts of a layer: ours -> theirs
 SELF_ATTENTION = {

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.importers.architecture import ForeignArchitecture
+from mtkit.importers.bart_layers import OUTPUT_BIAS
 from mtkit.importers.foreign_folder import GENERATION, ForeignFolder
 from mtkit.importers.generation import search_config
 from mtkit.importers.hub import download, is_hub_name
+from mtkit.importers.marian_npz import MarianFolder, is_marian_folder
 from mtkit.importers.registry import find_architecture
 from mtkit.importers.vocabulary import TOKENIZER_SETTINGS, ForeignTokenizers, LanguagePair
 from mtkit.inference.weight_shapes import transformer_weights
@@ -28,7 +30,6 @@ from mtkit.recipe import schema
 from mtkit.recipe.located import with_location
 from mtkit.recipe.paths import to_plain
 
-OUTPUT_BIAS = "final_logits_bias"
 # Logit of tokens that the model lacks: their probability is 0 in float32, and label smoothing, which spreads a little
 # over all tokens, still has a loss that can be read when the model is trained further.
 UNKNOWN_LOGIT = -100.0
@@ -65,7 +66,7 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
     require_replaceable(output)
     name = str(source) if is_hub_name(source) else source.resolve().name
     source = download(name) if is_hub_name(source) else source
-    folder = ForeignFolder(source)
+    folder = MarianFolder(source) if is_marian_folder(source) else ForeignFolder(source)
     if not source.is_dir():
         raise MissingInputError(f"{source}: no such folder; give the folder of a model, with its {CONFIG} and weights")
     fields = folder.table(CONFIG)

@@ -1,0 +1,247 @@
+"""Models as Marian writes them (npz with the configuration in it, vocabularies), as a folder of Hugging Face's layout.
+
+Marian's decoder begins with a vector of zeros; here that is the vector of `<pad>`, a further token. Everything else is
+the architecture in marian.py.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sentencepiece
+import yaml
+from numpy.typing import NDArray
+
+from mtkit.errors import DataError, MissingInputError, RecipeError
+from mtkit.importers.architecture import require
+from mtkit.importers.bart_layers import DECODER, ENCODER, LAYER, OUTPUT_BIAS, SHARED
+from mtkit.importers.foreign_folder import GENERATION, Fields, ForeignFolder
+from mtkit.inference.packing import as_float32
+from mtkit.io.files import translate_read_errors
+from mtkit.io.printable import printable
+from mtkit.model_folder.config_file import CONFIG
+from mtkit.recipe.yaml_reader import read_yaml
+
+SETTINGS, SEARCH = "special:model.yml", "decoder.yml"
+PAD, PAD_LOGIT = "<pad>", -100.0
+MAX_LENGTH = 512  # tokens of a translation; Marian has three times the length of the source
+# keys of Marian and the values that are computed here; a missing key has them too
+EXPECTED: dict[str, object] = {
+    "type": "transformer",
+    "transformer-decoder-autoreg": "self-attention",
+    "transformer-preprocess": "",
+    "transformer-postprocess": "dan",
+    "transformer-postprocess-top": "",
+    "transformer-no-projection": False,
+    "transformer-train-position-embeddings": False,
+    "transformer-tied-layers": [],
+    "lemma-dim-emb": 0,
+}
+# their names of the parts of a layer: that of Hugging Face -> prefix and suffix
+PARTS = {
+    **{
+        f"{theirs}.{part}_proj": (f"{ours}_W{part[0]}", f"{ours}_b{part[0]}")
+        for theirs, ours in (("self_attn", "self"), ("encoder_attn", "context"))
+        for part in ("q", "k", "v", "out")
+    },
+    "self_attn_layer_norm": ("self_Wo_ln_scale", "self_Wo_ln_bias"),
+    "encoder_attn_layer_norm": ("context_Wo_ln_scale", "context_Wo_ln_bias"),
+    "fc1": ("ffn_W1", "ffn_b1"),
+    "fc2": ("ffn_W2", "ffn_b2"),
+    "final_layer_norm": ("ffn_ffn_ln_scale", "ffn_ffn_ln_bias"),
+}
+
+
+def is_marian_folder(path: Path) -> bool:
+    """Return whether a folder has a model of Marian, and none of Hugging Face."""
+    return path.is_dir() and not (path / CONFIG).exists() and any(path.glob("*.npz"))
+
+
+@dataclass(frozen=True)
+class MarianFolder(ForeignFolder):
+    """A folder with an .npz, vocabularies and sentencepiece models, which answers as one of Hugging Face would."""
+
+    def has(self, name: str) -> bool:
+        """Return whether there is such a file, or what it says."""
+        return name in (CONFIG, GENERATION) or super().has(name)
+
+    def table(self, name: str) -> Fields:
+        """See ForeignFolder; config.json, generation_config.json and vocabularies are made of Marian's files."""
+        tables = {CONFIG: self._config, GENERATION: self._generation}
+        sides = {"vocab.json": 0, "target_vocab.json": 1}
+        if name in sides:
+            return Fields(
+                self._vocabularies[sides[name]], {token: n for n, token in enumerate(self._names(sides[name]))}
+            )
+        return Fields(self._model, tables[name]()) if name in tables else super().table(name)
+
+    def bytes(self, name: str) -> bytes:
+        """Read a file; source.spm and target.spm may be the vocabularies themselves."""
+        sides = {"source.spm": 0, "target.spm": 1}
+        vocabulary = self._vocabularies[sides[name]] if name in sides else None
+        if vocabulary is not None and vocabulary.suffix == ".spm":
+            name = vocabulary.name
+        return super().bytes(name)
+
+    def weights(self) -> dict[str, NDArray[np.float32]]:
+        """See ForeignFolder; by the names of Hugging Face."""
+        found = {theirs: self._arrays[ours] for ours, theirs in self._weight_names() if ours in self._arrays}
+        weights = {}
+        for name, array in found.items():
+            is_matrix = name.endswith(".weight") and min(array.shape) > 1 and ".layers." in name
+            weights[name] = as_float32(array.T if is_matrix else array.squeeze())
+        size = len(self._names(0))
+        for name in {SHARED, ENCODER, DECODER}.intersection(weights):
+            weights[name] = np.pad(weights[name], ((0, max(0, size - len(weights[name]))), (0, 0)))
+        bias = weights.get(OUTPUT_BIAS, np.zeros(size, dtype=np.float32))
+        weights[OUTPUT_BIAS] = np.pad(bias, (0, max(0, size - len(bias))), constant_values=PAD_LOGIT)
+        known = {ours for ours, _ in self._weight_names()}
+        if unknown := sorted(self._arrays.keys() - known - {SETTINGS}):
+            raise DataError(f"{self._model}: {printable(unknown[0], 100)}: mtkit imports no models with this weight")
+        return weights
+
+    def _weight_names(self) -> Iterator[tuple[str, str]]:
+        is_shared = "Wemb" in self._arrays
+        yield from [("Wemb", SHARED)] if is_shared else [("encoder_Wemb", ENCODER), ("decoder_Wemb", DECODER)]
+        yield "decoder_ff_logit_out_b", OUTPUT_BIAS
+        for side, key in (("encoder", "enc-depth"), ("decoder", "dec-depth")):
+            for index in range(self._settings.count(key)):
+                for theirs in (each for names in LAYER[side].values() for each in names):
+                    for ours, kind in zip(PARTS[theirs], ("weight", "bias"), strict=True):
+                        yield f"{side}_l{index + 1}_{ours}", f"model.{side}.layers.{index}.{theirs}.{kind}"
+
+    @cached_property
+    def _model(self) -> Path:
+        models = sorted(self.path.glob("*.npz"))
+        named = [Path(str(each)).name for each in self._search.get("models", list, [])]
+        chosen = [each for each in models if each.name in named] or models
+        if len(chosen) > 1:
+            raise DataError(
+                f"{self.path}: has {len(chosen)} models; leave one of {chosen[0].name}, {chosen[1].name} ..."
+            )
+        return chosen[0]
+
+    @cached_property
+    def _arrays(self) -> Mapping[str, NDArray[Any]]:
+        try:
+            with translate_read_errors(self._model), self._model.open("rb") as content:
+                return dict(np.load(content, allow_pickle=False).items())
+        except (ValueError, AttributeError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+            raise DataError(
+                f"{self._model}: damaged, cut off, or no .npz of numbers ({error}); copy it again"
+            ) from error
+
+    @cached_property
+    def _settings(self) -> Fields:
+        if SETTINGS not in self._arrays:
+            raise DataError(f"{self._model}: has no {SETTINGS}; it is no model of Marian")
+        text = self._arrays[SETTINGS].tobytes().rstrip(b"\0").decode(errors="replace")
+        return Fields(self._model, _yaml(text, self._model))
+
+    @cached_property
+    def _search(self) -> Fields:
+        path = self.path / SEARCH
+        if not path.is_file():
+            return Fields(path, {})
+        with translate_read_errors(path):
+            return Fields(path, _yaml(path.read_text(encoding="utf-8", errors="replace"), path))
+
+    @cached_property
+    def _vocabularies(self) -> tuple[Path, Path]:
+        named = self._search.get("vocabs", list, []) or self._settings.get("vocabs", list, [])
+        paths = [self.path / Path(str(each)).name for each in named]
+        if len(paths) != 2:
+            raise DataError(f"{self._model}: names {len(paths)} vocabularies; list both as vocabs in {SEARCH}")
+        for path in paths:
+            if not path.is_file():
+                raise MissingInputError(f"{path}: no such file; copy the vocabulary there")
+        return paths[0], paths[1]
+
+    def _names(self, side: int) -> list[str]:
+        """The tokens of a vocabulary by id, up to the size of the larger one, and <pad>."""
+        longest = max(map(len, self._tokens))
+        names = self._tokens[side]
+        return [*names, *(f"<unused{number}>" for number in range(len(names), longest)), PAD]
+
+    @cached_property
+    def _tokens(self) -> tuple[list[str], ...]:
+        return tuple(map(self._read_vocabulary, self._vocabularies))
+
+    def _read_vocabulary(self, path: Path) -> list[str]:
+        if path.suffix == ".spm":
+            try:
+                processor = sentencepiece.SentencePieceProcessor(model_proto=super().bytes(path.name))
+            except RuntimeError as error:
+                raise DataError(f"{path}: damaged, cut off, or no sentencepiece model; copy it again") from error
+            return list(processor.id_to_piece(list(range(processor.get_piece_size()))))
+        try:
+            loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # which makes texts alone
+            loaded = yaml.load(super().bytes(path.name), Loader=loader)
+            ids = {int(number): str(token) for token, number in loaded.items()}
+            return [ids[number] for number in range(len(ids))]
+        except (yaml.YAMLError, AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise DataError(f"{path}: no list of tokens and their ids 0, 1, 2 ...; copy it again") from error
+
+    def _config(self) -> dict[str, Any]:
+        settings = self._settings
+        require(settings, EXPECTED)
+        activation = settings.get("transformer-ffn-activation", str, "swish")
+        if activation not in ("swish", "relu"):
+            raise DataError(
+                f"{self._model}: transformer-ffn-activation: {activation}; mtkit has swish and relu of Marian"
+            )
+        names, targets = self._names(0), self._names(1)
+        if "</s>" not in targets or targets.index("</s>") != ([*names, "</s>"]).index("</s>"):
+            raise DataError(
+                f"{self._vocabularies[1]}: its token </s> has not the id of that of {self._vocabularies[0]}"
+            )
+        pad = len(targets) - 1
+        sides = {
+            f"{side}_{key}": settings.count(theirs)
+            for side, depth in (("encoder", "enc-depth"), ("decoder", "dec-depth"))
+            for key, theirs in (
+                ("layers", depth),
+                ("attention_heads", "transformer-heads"),
+                ("ffn_dim", "transformer-dim-ffn"),
+            )
+        }
+        return {
+            "model_type": "marian",
+            "d_model": settings.count("dim-emb"),
+            **sides,
+            "activation_function": activation,
+            "scale_embedding": True,
+            "share_encoder_decoder_embeddings": "Wemb" in self._arrays,
+            "vocab_size": len(names),
+            "decoder_vocab_size": len(targets),
+            "pad_token_id": pad,
+            "decoder_start_token_id": pad,
+            "eos_token_id": targets.index("</s>"),
+        }
+
+    def _generation(self) -> dict[str, Any]:
+        search = Fields(self._search.path, {**self._settings.values, **self._search.values})
+        never = {PAD} if search.get("allow-unk", bool, False) else {PAD, "<unk>"}
+        return {
+            "num_beams": search.get("beam-size", int, 12),
+            "length_penalty": float(search.get("normalize", (int, float, bool), 0)),
+            "max_length": MAX_LENGTH,
+            "bad_words_ids": [[number] for number, name in enumerate(self._names(1)) if name in never],
+        }
+
+
+def _yaml(text: str, path: Path) -> dict[str, Any]:
+    errors: list[str] = []
+    try:
+        values = read_yaml(text, path.name, path, errors).to_plain()
+    except RecipeError as error:
+        raise DataError(f"{path}: its settings cannot be read: {error}; copy it again") from error
+    if not isinstance(values, dict):
+        raise DataError(f"{path}: a table of settings is expected; copy it again")
+    return values

@@ -1,0 +1,169 @@
+"""A model as Marian writes it: imported, it is that of transformers, and CTranslate2 reads the same file alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from mtkit.assembly.translator import load_scorer
+from mtkit.errors import MtkitError
+from mtkit.importers.import_model import Languages, import_model
+from mtkit.model_folder.folder import read_metadata
+from mtkit.text.subword.tokenizer import Tokenizer
+from tests.toy.foreign_models import lines, make_marian
+
+SETTINGS = {
+    "type": "transformer",
+    "dim-emb": 32,
+    "enc-depth": 2,
+    "dec-depth": 2,
+    "transformer-heads": 4,
+    "transformer-dim-ffn": 48,
+    "transformer-ffn-activation": "swish",
+    "transformer-preprocess": "",
+    "transformer-postprocess": "dan",
+    "transformer-postprocess-emb": "d",
+    "transformer-decoder-autoreg": "self-attention",
+    "transformer-no-projection": False,
+    "transformer-guided-alignment-layer": "last",
+    "tied-embeddings-all": True,
+    "beam-size": 12,
+}
+
+
+def marian_arrays(theirs: dict[str, Any]) -> dict[str, Any]:
+    """The weights of a MarianMTModel by Marian's names, without those of padding."""
+    arrays = {"Wemb": theirs["model.shared.weight"][:-1]}
+    arrays["decoder_ff_logit_out_b"] = theirs["final_logits_bias"][:, :-1]
+    short = {"q_proj": "q", "k_proj": "k", "v_proj": "v", "out_proj": "o"}
+    for name, array in theirs.items():
+        if ".layers." not in name:
+            continue
+        _, side, _, index, part, *rest = name.split(".")
+        layer, kind = f"{side}_l{int(index) + 1}", rest[-1]
+        value = array.T if kind == "weight" and array.ndim == 2 else array[None]
+        attention = {"self_attn": "self", "encoder_attn": "context"}.get(part)
+        if attention:
+            ours = f"{layer}_{attention}_{'W' if kind == 'weight' else 'b'}{short[rest[0]]}"
+        elif part in ("fc1", "fc2"):
+            ours = f"{layer}_ffn_{'W' if kind == 'weight' else 'b'}{part[-1]}"
+        else:
+            where = {"self_attn_layer_norm": "self_Wo", "encoder_attn_layer_norm": "context_Wo"}.get(part, "ffn_ffn")
+            ours = f"{layer}_{where}_ln_{'scale' if kind == 'weight' else 'bias'}"
+        arrays[ours] = np.ascontiguousarray(value)
+    return arrays
+
+
+def write_npz(folder: Path, arrays: dict[str, Any], **changes: Any) -> None:
+    settings = "\n".join(f"{key}: {json.dumps(value)}" for key, value in {**SETTINGS, **changes}.items())
+    np.savez(folder / "model.npz", **arrays, **{"special:model.yml": np.frombuffer(settings.encode() + b"\0", np.int8)})
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model in Hugging Face's layout."""
+    pytest.importorskip("transformers")
+    return make_marian(tmp_path_factory.mktemp("hf"), updates=0, d_model=32, encoder_ffn_dim=48, decoder_ffn_dim=48)
+
+
+@pytest.fixture
+def marian(original: Path, tmp_path: Path) -> Path:
+    """The same model as Marian writes it."""
+    folder = tmp_path / "opus-en-de"
+    folder.mkdir()
+    for name in ("source.spm", "target.spm"):
+        (folder / name).write_bytes((original / name).read_bytes())
+    tokens = list(json.loads((original / "vocab.json").read_text()))[:-1]
+    (folder / "vocab.yml").write_text(
+        "".join(f"{json.dumps(token, ensure_ascii=False)}: {n}\n" for n, token in enumerate(tokens))
+    )
+    (folder / "decoder.yml").write_text(
+        "models: [model.npz]\nvocabs: [vocab.yml, vocab.yml]\nbeam-size: 6\nnormalize: 1\n"
+    )
+    theirs = load_file(original / "model.safetensors")
+    theirs["model.shared.weight"][-1] = 0
+    write_npz(folder, marian_arrays(theirs))
+    return folder
+
+
+def test_both_layouts_give_the_same_model(original: Path, marian: Path, tmp_path: Path) -> None:
+    import_model(original, tmp_path / "hf", Languages())
+    assert "marian, en to de" in import_model(marian, tmp_path / "npz", Languages())[0]
+    ours, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("npz", "hf"))
+    start = len(json.loads((original / "vocab.json").read_text())) - 1
+    for name, array in theirs.items():
+        rows = array.copy()
+        if name == "src_embedding.table.weight":
+            rows[start] = 0  # transformers draws a vector, which Marian does not have
+        if name == "output.bias":
+            rows[start] = ours[name][start]
+        np.testing.assert_array_equal(ours[name], rows)
+    assert ours.keys() == theirs.keys()
+    search = read_metadata(tmp_path / "npz").search
+    assert (search.beam_size, search.length_penalty, search.allow_unknown) == (6, 1.0, False)
+
+
+def test_ctranslate2_reads_the_same_model(marian: Path, tmp_path: Path) -> None:
+    """Given translations have the same log-probabilities by its conversion, which also begins with zeros."""
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    converter = ctranslate2.converters.MarianConverter(str(marian / "model.npz"), [str(marian / "vocab.yml")] * 2)
+    converter.convert(str(tmp_path / "ct2"))
+    import_model(marian, tmp_path / "npz", Languages())
+    texts = [lines(name, 30) for name in ("test.en", "test.de")]
+    sides = zip(("src", "tgt"), texts, strict=True)
+    tokenizers = [(Tokenizer.load(tmp_path / "npz" / f"{side}.model"), text) for side, text in sides]
+    tokens = [list(map(each.ids_to_tokens, each.encode(text))) for each, text in tokenizers]
+    engine = ctranslate2.Translator(str(tmp_path / "ct2"), compute_type="float32")
+    expected = [sum(each.log_probs) for each in engine.score_batch(*tokens)]
+    found = load_scorer([tmp_path / "npz"], compute_type="float32")(zip(*texts, strict=True))
+    assert [each.log_prob for each in found] == pytest.approx(expected, rel=1e-5)
+
+
+def change(**settings: Any) -> Callable[[Path], None]:
+    def act(folder: Path) -> None:
+        with np.load(folder / "model.npz") as file:
+            write_npz(folder, {name: file[name] for name in file.files if name != "special:model.yml"}, **settings)
+
+    return act
+
+
+def cut(folder: Path) -> None:
+    (folder / "model.npz").write_bytes((folder / "model.npz").read_bytes()[:5000])
+
+
+def add_weight(folder: Path) -> None:
+    with np.load(folder / "model.npz") as file:
+        np.savez(folder / "model.npz", **file, more=np.zeros(3))
+
+
+def pickled(folder: Path) -> None:
+    np.savez(folder / "model.npz", x=np.array([object()], dtype=object))
+
+
+BAD = {
+    "recurrent": (change(type="s2s"), "type: 's2s'; mtkit imports models with 'transformer' alone"),
+    "pre-norm": (change(**{"transformer-preprocess": "n"}), "transformer-preprocess: 'n'"),
+    "gelu": (change(**{"transformer-ffn-activation": "gelu"}), "mtkit has swish and relu of Marian"),
+    "other depth": (change(**{"enc-depth": 3}), "weights have no model.encoder.layers.2"),
+    "cut off": (cut, "damaged, cut off, or no .npz"),
+    "another weight": (add_weight, "more: mtkit imports no models with this weight"),
+    "a pickle": (pickled, "damaged, cut off, or no .npz"),
+    "no vocabulary": (lambda folder: (folder / "vocab.yml").unlink(), "vocab.yml: no such file"),
+    "no list": (lambda folder: (folder / "vocab.yml").write_text("- a"), "no list of tokens"),
+    "gaps": (lambda folder: (folder / "vocab.yml").write_text("a: 0\nb: 2"), "no list of tokens"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_other_files_are_refused(marian: Path, tmp_path: Path, name: str) -> None:
+    damage, message = BAD[name]
+    damage(marian)
+    with pytest.raises(MtkitError, match=message):
+        import_model(marian, tmp_path / "out", Languages())
+    assert not (tmp_path / "out").exists()
