@@ -14,10 +14,10 @@ from torch import Tensor
 from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.equivalence import SampleLines, check_equivalence, sample_lines
 from mtkit.export.supported_models import MARIAN
-from mtkit.importers.bart_layers import ACTIVATIONS, OUTPUT_BIAS
+from mtkit.importers.architectures.bart_layers import ACTIVATIONS, OUTPUT_BIAS
+from mtkit.importers.architectures.marian import Marian
 from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS
 from mtkit.importers.generation import FIXED_TOKENS
-from mtkit.importers.marian import Marian
 from mtkit.importers.vocabulary import TOKENIZER_SETTINGS
 from mtkit.io.files import atomic_folder, write_bytes, write_json
 from mtkit.io.lock import OutputLock

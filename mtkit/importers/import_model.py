@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
-from mtkit.importers.architecture import ForeignArchitecture
-from mtkit.importers.bart_layers import OUTPUT_BIAS
+from mtkit.importers.architectures.architecture import ForeignArchitecture
+from mtkit.importers.architectures.bart_layers import OUTPUT_BIAS
+from mtkit.importers.architectures.registry import find_architecture
 from mtkit.importers.foreign_folder import GENERATION, ForeignFolder
 from mtkit.importers.generation import search_config
 from mtkit.importers.hub import download, is_hub_name
 from mtkit.importers.marian_npz import MarianFolder, is_marian_folder
-from mtkit.importers.registry import find_architecture
 from mtkit.importers.vocabulary import TOKENIZER_SETTINGS, ForeignTokenizers, LanguagePair
 from mtkit.inference.weight_shapes import transformer_weights
 from mtkit.io.lock import OutputLock

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ import yaml
 from numpy.typing import NDArray
 
 from mtkit.errors import DataError, MissingInputError, RecipeError
-from mtkit.importers.architecture import require
-from mtkit.importers.bart_layers import DECODER, ENCODER, LAYER, OUTPUT_BIAS, SHARED
+from mtkit.importers.architectures.architecture import require
+from mtkit.importers.architectures.bart_layers import DECODER, ENCODER, LAYER, OUTPUT_BIAS, SHARED
 from mtkit.importers.foreign_folder import GENERATION, Fields, ForeignFolder
 from mtkit.inference.packing import as_float32
 from mtkit.io.files import translate_read_errors
@@ -111,10 +112,10 @@ class MarianFolder(ForeignFolder):
         yield from [("Wemb", SHARED)] if is_shared else [("encoder_Wemb", ENCODER), ("decoder_Wemb", DECODER)]
         yield "decoder_ff_logit_out_b", OUTPUT_BIAS
         for side, key in (("encoder", "enc-depth"), ("decoder", "dec-depth")):
-            for index in range(self._settings.count(key)):
-                for theirs in (each for names in LAYER[side].values() for each in names):
-                    for ours, kind in zip(PARTS[theirs], ("weight", "bias"), strict=True):
-                        yield f"{side}_l{index + 1}_{ours}", f"model.{side}.layers.{index}.{theirs}.{kind}"
+            names = [each for group in LAYER[side].values() for each in group]
+            for index, theirs in product(range(self._settings.count(key)), names):
+                for ours, kind in zip(PARTS[theirs], ("weight", "bias"), strict=True):
+                    yield f"{side}_l{index + 1}_{ours}", f"model.{side}.layers.{index}.{theirs}.{kind}"
 
     @cached_property
     def _model(self) -> Path:
@@ -181,7 +182,7 @@ class MarianFolder(ForeignFolder):
                 raise DataError(f"{path}: damaged, cut off, or no sentencepiece model; copy it again") from error
             return list(processor.id_to_piece(list(range(processor.get_piece_size()))))
         try:
-            loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # which makes texts alone
+            loader = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader  # which makes texts alone
             loaded = yaml.load(super().bytes(path.name), Loader=loader)
             ids = {int(number): str(token) for token, number in loaded.items()}
             return [ids[number] for number in range(len(ids))]

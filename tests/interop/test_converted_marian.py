@@ -45,7 +45,7 @@ for line in open(sys.argv[2], encoding="utf-8"):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("transformers")
-    folder = make_marian(tmp_path_factory.mktemp("marian"), updates=150)
+    folder = make_marian(tmp_path_factory.mktemp("marian"), updates=300)
     import_model(folder, folder / "imported", Languages())
     return folder
 

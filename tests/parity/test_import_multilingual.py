@@ -14,8 +14,8 @@ import torch
 
 from mtkit.assembly.translator import load_scorer, load_translator
 from mtkit.errors import MtkitError
+from mtkit.importers.architectures.m2m100 import LANGUAGES
 from mtkit.importers.import_model import Languages, import_model
-from mtkit.importers.m2m100 import LANGUAGES
 from mtkit.inference.served import unserved_model
 from mtkit.model_folder.folder import read_metadata
 from mtkit.translate.translation import TranslationOptions

@@ -9,7 +9,9 @@ import typer
 
 
 def import_(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder in the layout of Hugging Face, or ORG/NAME.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Folder in the layout of Hugging Face or Marian, or ORG/NAME.")
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Model folder to write.")],
     src_lang: Annotated[
         str | None, typer.Option("--src-lang", metavar="LANG", help="Source language (default: as the model says).")

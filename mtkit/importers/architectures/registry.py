@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mtkit.errors import DataError
-from mtkit.importers.architecture import ForeignArchitecture
+from mtkit.importers.architectures.architecture import ForeignArchitecture
+from mtkit.importers.architectures.m2m100 import M2M100
+from mtkit.importers.architectures.marian import Marian
+from mtkit.importers.architectures.mbart import MBart
 from mtkit.importers.foreign_folder import Fields, shown
-from mtkit.importers.m2m100 import M2M100
-from mtkit.importers.marian import Marian
-from mtkit.importers.mbart import MBart
 
 ARCHITECTURES: dict[str, ForeignArchitecture] = {each.name: each for each in (Marian(), M2M100(), MBart())}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from mtkit.errors import DataError
-from mtkit.importers.architecture import WeightNames
+from mtkit.importers.architectures.architecture import WeightNames
 from mtkit.importers.foreign_folder import Fields, shown
 from mtkit.layers.feed_forward.config import DenseConfig
 from mtkit.layers.key_types import Activation

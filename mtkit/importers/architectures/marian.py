@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from mtkit.importers.architecture import ForeignArchitecture, WeightNames, require
-from mtkit.importers.bart_layers import DECODER, ENCODER, OUTPUT, SHARED, layer_weights, transformer_keys
+from mtkit.importers.architectures.architecture import ForeignArchitecture, WeightNames, require
+from mtkit.importers.architectures.bart_layers import DECODER, ENCODER, OUTPUT, SHARED, layer_weights, transformer_keys
 from mtkit.importers.foreign_folder import Fields, ForeignFolder
 from mtkit.importers.vocabulary import ForeignTokenizers, LanguagePair, VocabularyFiles, read_mapped_tokenizers
 from mtkit.layers.norms.config import PostNormConfig

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from mtkit.importers.architecture import ForeignArchitecture, WeightNames, require
-from mtkit.importers.bart_layers import DECODER, ENCODER, OUTPUT, SHARED, layer_weights, transformer_keys
+from mtkit.importers.architectures.architecture import ForeignArchitecture, WeightNames, require
+from mtkit.importers.architectures.bart_layers import DECODER, ENCODER, OUTPUT, SHARED, layer_weights, transformer_keys
 from mtkit.importers.foreign_folder import Fields, ForeignFolder
 from mtkit.importers.vocabulary import (
     VOCABULARY,
