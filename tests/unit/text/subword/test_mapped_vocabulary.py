@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from mtkit.importers.architectures.marian import Marian
 from mtkit.importers.foreign_folder import Fields, ForeignFolder
-from mtkit.importers.marian import Marian
 from mtkit.importers.vocabulary import LanguagePair
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.subword.import_tokenizer import import_tokenizer
