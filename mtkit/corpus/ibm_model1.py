@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 from mtkit.corpus.store import SIDES, Store
 from mtkit.errors import DamagedError
-from mtkit.io.files import translate_read_errors, write_bytes
+from mtkit.io.files import read_file, write_bytes
 
 ITERATIONS = 4  # of expectation maximisation; the lists hardly change after these
 MAX_PAIRS = 16_000_000  # token pairs to learn from; bounds the memory, at about 25 bytes a pair
@@ -76,8 +76,7 @@ class Lexicon:
             MissingInputError, ReadWriteError: as `files.translate_read_errors`.
             DamagedError: the file is damaged.
         """
-        with translate_read_errors(path):
-            content = path.read_bytes()
+        content = read_file(path)
         try:
             columns = safetensors.numpy.load(content)
             targets = Ragged(columns["targets"], columns["offsets"])

@@ -22,11 +22,12 @@ from mtkit.assembly.translator import load_translator
 from mtkit.bench.machine import inspect_machine
 from mtkit.errors import DataError
 from mtkit.evidence.system import valid_text
-from mtkit.io.files import translate_read_errors, write_json
+from mtkit.io.files import read_file, write_json
 from mtkit.io.json_text import parse_json
 from mtkit.model_folder.folder import read_model
 from mtkit.recipe.paths import to_plain
-from mtkit.study.runs import StudyRun, log_events
+from mtkit.study.runs import StudyRun
+from mtkit.training.monitoring.log import last_event, logged_events
 from mtkit.training.monitoring.meter import Stopwatch
 
 LOGGED = {"loss": "nll", "perplexity": "perplexity", "token_accuracy": "token_accuracy", "ece": "ece"}  # metric: key
@@ -67,10 +68,9 @@ class Records:
         path = self.path(run)
         if not path.is_file():
             return None
-        with translate_read_errors(path):
-            text = path.read_text(encoding="utf-8")
+        content = read_file(path)
         try:
-            record = Record(**parse_json(text))
+            record = Record(**parse_json(content))
         except (ValueError, TypeError) as error:
             raise DataError(f"{path}: not a record of mtkit reproduce ({error}); remove it") from error
         return record if record.recipe == _recipe_hash(run) else None
@@ -149,7 +149,8 @@ def _environment(run: StudyRun) -> dict[str, Any]:
 
 
 def _parameters(run: StudyRun) -> int:
-    return next((int(event["parameters"]) for event in reversed(log_events(run)) if event["event"] == "begin"), 0)
+    begin = last_event(run.folder.log, "begin")
+    return 0 if begin is None else int(begin["parameters"])
 
 
 def best_validation(run: StudyRun) -> Mapping[str, Any]:
@@ -186,7 +187,7 @@ def seconds_to_bleu(run: StudyRun, goal: float) -> float:
 
 def last_times(run: StudyRun) -> Mapping[str, Any]:
     """Event of the last updates, which has the times of the whole training; empty if the log has none."""
-    return next(reversed(_events(run, "train")), {})
+    return last_event(run.folder.log, "train") or {}
 
 
 def lines_per_second(run: StudyRun, srcs: Sequence[str]) -> float:
@@ -225,4 +226,4 @@ def positional_head(run: StudyRun) -> float:
 
 
 def _events(run: StudyRun, name: str) -> list[Mapping[str, Any]]:
-    return [event for event in log_events(run) if event["event"] == name]
+    return [event for event in logged_events(run.folder.log) if event["event"] == name]

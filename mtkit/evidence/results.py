@@ -18,7 +18,7 @@ from typing import Any
 from mtkit.errors import DataError
 from mtkit.evidence.claim import CheckConfig, ClaimConfig
 from mtkit.evidence.effect import Effect, Prior, Verdict, judge, lacks, overall, paired_effect, unpaired_effect
-from mtkit.io.files import translate_read_errors, write_json
+from mtkit.io.files import read_file, write_json
 from mtkit.io.json_text import parse_json
 
 MIN_BLEU = 5.0  # of models whose variance counts for others; below, models have learned next to nothing
@@ -167,9 +167,7 @@ def read_result(folder: Path, name: str, config: ClaimConfig) -> ClaimResult | N
 
 
 def _read(path: Path) -> dict[str, Any]:
-    with translate_read_errors(path):
-        text = path.read_text(encoding="utf-8")
-    content: dict[str, Any] = parse_json(text)
+    content: dict[str, Any] = parse_json(read_file(path))
     return content
 
 

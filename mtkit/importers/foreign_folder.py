@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mtkit.errors import DataError, MissingInputError, RecipeError
 from mtkit.importers.torch_file import read_torch_file
 from mtkit.inference.packing import as_float32
-from mtkit.io.files import translate_read_errors
+from mtkit.io.files import read_file
 from mtkit.io.json_text import parse_json
 from mtkit.io.printable import printable
 from mtkit.model_folder.safetensors_file import map_tensors
@@ -94,8 +94,7 @@ class ForeignFolder:
 
     def bytes(self, name: str) -> bytes:
         """Read a file."""
-        with translate_read_errors(self.path / name):
-            return (self.path / name).read_bytes()
+        return read_file(self.path / name)
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
         """Read all tensors of floats, as float32, by name.

@@ -54,6 +54,12 @@ def translate_read_errors(path: Path, *, allow_stream: bool = False) -> Iterator
         raise ReadWriteError(f"{path}: cannot be read: {_reason(error)}") from error
 
 
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a file. Errors as `translate_read_errors`."""
+    with translate_read_errors(path):
+        return path.read_bytes()
+
+
 def require_regular_file(path: Path) -> None:
     """Raise the errors of `translate_read_errors` before a path is read."""
     with translate_read_errors(path):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Never
 
 from mtkit.errors import DamagedError, MissingInputError
-from mtkit.io.files import translate_read_errors, write_bytes
+from mtkit.io.files import read_file, write_bytes
 from mtkit.io.json_text import encode_json, parse_json
 
 Json = dict[str, Any]
@@ -70,8 +70,7 @@ def older_format(path: Path) -> tuple[int, str] | None:
     Raises:
         MissingInputError, ReadWriteError: as `translate_read_errors`.
     """
-    with translate_read_errors(path):
-        content = _read_json(path.read_bytes())
+    content = _read_json(read_file(path))
     if content is None or isinstance(content.get("sha256"), str):
         return None
     version, writer = content.get("format"), content.get("mtkit")
@@ -136,8 +135,7 @@ def _line_end(head: bytes) -> bytes:
 
 def _checked(path: Path, end: Callable[[bytes], bytes], remedy: str) -> bytes:
     """Return the bytes of a record (of a text without its comment) after comparing them with its end."""
-    with translate_read_errors(path):
-        content = path.read_bytes()
+    content = read_file(path)
     size = len(end(b""))
     if content[-size:] != end(content[:-size]):
         raise DamagedError(f"{path}: {DAMAGED}", remedy)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import DataError, MissingInputError
-from mtkit.io.files import atomic_folder, translate_read_errors, write_text
+from mtkit.io.files import atomic_folder, read_file, write_text
 from mtkit.io.json_text import parse_json
 from mtkit.model_folder.safetensors_file import Arrays, map_tensors
 
@@ -143,8 +143,7 @@ def read_adapter(folder: Path) -> Adapter:
     path = folder / CONFIG
     if not path.is_file():
         raise MissingInputError(f"{path}: no such file; an adapter is a folder with {CONFIG} and {TENSORS}")
-    with translate_read_errors(path):
-        text = path.read_bytes()
+    text = read_file(path)
     try:
         fields = parse_json(text)
         _, tensors = map_tensors(folder / TENSORS)

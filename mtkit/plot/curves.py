@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit.errors import DataError
-from mtkit.io.files import translate_read_errors
+from mtkit.io.files import read_file
 from mtkit.io.records import parse_record_line
 from mtkit.plot.figure import TEXT_COLOUR, add_legend, distinct_names, figure_file, line_style, shorten
 
@@ -47,8 +47,7 @@ def read_curves(log: Path, label: str) -> LearningCurves:
         DataError: the log contains no points.
     """
     curves = LearningCurves(label)
-    with translate_read_errors(log):
-        content = log.read_bytes()
+    content = read_file(log)
     for line in content.split(b"\n"):
         record = parse_record_line(line) or {}
         sources = {"train": [("loss", curves.loss)], "validation": [("nll", curves.nll), ("bleu", curves.bleu)]}

@@ -11,7 +11,7 @@ from typing import Any
 from mtkit.errors import DamagedError, FormatError, MissingInputError, RecipeError
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.evaluation.word_statistics import repetition_rate
-from mtkit.io.files import hash_file, translate_read_errors
+from mtkit.io.files import hash_file
 from mtkit.io.records import write_record
 from mtkit.model_folder.config_file import CONFIG, WEIGHTS, read_config
 from mtkit.pipeline.reconcile import reconcile_recipe, training_fingerprint
@@ -23,7 +23,7 @@ from mtkit.study.config import StudyConfig
 from mtkit.study.load import Study
 from mtkit.study.measures import bleu_of_length_groups, free_running_loss
 from mtkit.text.lines import read_lines
-from mtkit.training.monitoring.log import parse_line
+from mtkit.training.monitoring.log import logged_events
 from mtkit.training.objectives.config import DistillationConfig
 
 
@@ -189,7 +189,7 @@ def run_result(run: StudyRun, config: StudyConfig | None = None) -> RunResult:
         DataError: a file is corrupted.
         MissingInputError: the test set or a file of the run is missing.
     """
-    events = log_events(run)
+    events = logged_events(run.folder.log)
     parameters = next((event["parameters"] for event in reversed(events) if event["event"] == "begin"), None)
     if not run.is_finished():
         reason = run.failure()
@@ -230,12 +230,3 @@ def _optional_metrics(run: StudyRun, config: StudyConfig, hyps: list[str]) -> di
         if run.recipe.corpus.valid is not None:
             metrics["free_running_loss"] = free_running_loss(run.folder)
     return metrics
-
-
-def log_events(run: StudyRun) -> list[dict[str, Any]]:
-    """Events of the run's log; empty if there is no log."""
-    if not run.folder.log.is_file():
-        return []
-    with translate_read_errors(run.folder.log):
-        lines = run.folder.log.read_bytes().split(b"\n")
-    return [event for line in lines if (event := parse_line(line)) is not None]

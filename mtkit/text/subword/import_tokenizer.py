@@ -16,7 +16,7 @@ from typing import cast
 import sentencepiece
 
 from mtkit.errors import DataError
-from mtkit.io.files import translate_read_errors
+from mtkit.io.files import read_file
 from mtkit.text.config import ModelType, TokenizerConfig, TokenizerFiles
 from mtkit.text.lines import Text, read_lines
 from mtkit.text.normalise import SPACE_MARK, Normalisation
@@ -68,8 +68,7 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
         DataError: the file is neither a sentencepiece model nor a file of merges, or a damaged model, or a text could
             produce a token that mtkit reserves.
     """
-    with translate_read_errors(path):
-        content = path.read_bytes()
+    content = read_file(path)
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=content) if content else None
     except RuntimeError as error:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import sentencepiece
 
 from mtkit.errors import DataError
-from mtkit.io.files import translate_read_errors, write_bytes
+from mtkit.io.files import read_file, write_bytes
 from mtkit.text.normalise import SPACE_MARK, Normalisation, normalise
 from mtkit.text.special_tokens import SPECIAL_TOKENS
 from mtkit.text.subword.alphabet import BYTE_LEVEL, Alphabet, ByteLevel, PrivateUse
@@ -72,8 +72,7 @@ class Tokenizer:
             MissingInputError, ReadWriteError: as `files.translate_read_errors`.
             DataError: the file is no model, or one without the special tokens.
         """
-        with translate_read_errors(path):
-            model = path.read_bytes()
+        model = read_file(path)
         try:
             tokenizer = cls(model, normalisation=normalisation)
         except RuntimeError as error:

@@ -19,12 +19,7 @@ from torch import Tensor
 
 from mtkit import __version__
 from mtkit.errors import DamagedError, FormatError, MissingInputError
-from mtkit.io.files import (
-    atomic_folder,
-    hash_file,
-    translate_read_errors,
-    translate_write_errors,
-)
+from mtkit.io.files import atomic_folder, hash_file, read_file, translate_write_errors
 from mtkit.io.json_text import parse_json
 from mtkit.io.lock import clean_up_folder
 from mtkit.io.table import Table
@@ -113,8 +108,7 @@ def verify_checkpoint(path: Path) -> list[str]:
     manifest = path / "manifest.json"
     if not manifest.is_file():
         raise DamagedError(f"{path}: damaged: manifest.json is missing")
-    with translate_read_errors(manifest):
-        text = manifest.read_bytes()
+    text = read_file(manifest)
     try:
         content = parse_json(text)
         expected = content.pop("sha256")

@@ -49,7 +49,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
 from mtkit.errors import MissingInputError
-from mtkit.io.files import translate_read_errors, translate_write_errors, write_bytes
+from mtkit.io.files import read_file, translate_read_errors, translate_write_errors, write_bytes
 from mtkit.io.lock import is_locked
 from mtkit.io.printable import printable
 from mtkit.io.records import parse_record_line, record_line
@@ -197,18 +197,23 @@ def parse_line(line: bytes) -> dict[str, Any] | None:
     return record if record is not None and record.keys() >= {"time", "event", "update"} else None
 
 
-def last_event(path: Path, name: str, **fields: Any) -> dict[str, Any] | None:
-    """Return the last event with this name and these fields in a log; None if there is none, or no log.
+def logged_events(path: Path) -> list[dict[str, Any]]:
+    """Return all events of a log; empty if there is no log.
 
     Raises:
         ReadWriteError: the log cannot be read.
     """
-    if not path.is_file():
-        return None
-    with translate_read_errors(path):
-        records = [parse_line(line) for line in path.read_bytes().split(b"\n")]
+    lines = read_file(path).split(b"\n") if path.is_file() else []
+    return [record for line in lines if (record := parse_line(line)) is not None]
+
+
+def last_event(path: Path, name: str, **fields: Any) -> dict[str, Any] | None:
+    """Return the last event with this name and these fields in a log; None if there is none.
+
+    Errors as `logged_events`.
+    """
     wanted = {"event": name, **fields}.items()
-    return next((record for record in reversed(records) if record and wanted <= record.items()), None)
+    return next((record for record in reversed(logged_events(path)) if wanted <= record.items()), None)
 
 
 POLL_SECONDS = 0.5  # between two reads of the log

@@ -85,9 +85,10 @@ def test_a_record_makes_the_run_folder_unnecessary(claim: Claim, tmp_path: Path)
     changed = read_claim("claim.yaml", ["training.max_updates=5"])
     with pytest.raises(DataError, match="no finished run"):
         measure_claim(changed, folder, records)
-    records.path(runs[0]).write_text("{}")
-    with pytest.raises(DataError, match="not a record of mtkit reproduce"):
-        measure_claim(claim, folder, records)
+    for damaged in (b"{}", b"\xff", b"[" * 100_000):
+        records.path(runs[0]).write_bytes(damaged)
+        with pytest.raises(DataError, match="not a record of mtkit reproduce"):
+            measure_claim(claim, folder, records)
 
 
 def test_all_test_sets_are_compared_together(claim: Claim, tmp_path: Path) -> None:
