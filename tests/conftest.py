@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ QUICK = [
 ]
 
 
+@cache
 def is_quick(path: Path) -> bool:
     """Whether a file of tests is in a folder of QUICK, or a folder is one of them, below or above one."""
     return any(path.is_relative_to(folder) or folder.is_relative_to(path) for folder in QUICK)
