@@ -127,8 +127,11 @@ def _training(report: Mapping[str, Any]) -> list[str]:
 def _scores(report: Mapping[str, Any]) -> list[str]:
     if not report.get("test"):
         return []
-    lines = ["", "| test set | BLEU | chrF2 | TER |", "|---|---|---|---|"]
-    columns = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
+    from mtkit.evaluation.table import HEADINGS  # sacreBLEU is needed for scores alone
+
+    tests = report["test"].values()
+    columns = {metric: heading for metric, heading in HEADINGS.items() if any(metric in scores for scores in tests)}
+    lines = ["", f"| test set | {' | '.join(columns.values())} |", f"|---|{'---|' * len(columns)}"]
     signatures: list[str] = []
     for name, scores in report["test"].items():
         cells = [f"{scores[metric]:.1f}" if metric in scores else "" for metric in columns]

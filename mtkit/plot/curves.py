@@ -127,7 +127,7 @@ def _draw_bleu(axes: Axes, number: int, run: LearningCurves) -> str:
     colour, (update, best) = line_style(number)["color"], max(run.bleu, key=lambda point: point[1])
     axes.plot(*zip(*run.bleu, strict=True), **line_style(number), **_marker_style(run.bleu))
     _draw_range(axes, run.bleu_range, number)
-    axes.plot([update], [best], marker="*", markersize=14, linestyle="", color=colour)
+    axes.plot([update], [best], marker="*", markersize=14, linestyle="", color=colour, clip_on=False)
     return f", ★ best BLEU: {best:.1f} at update {update:,}"
 
 

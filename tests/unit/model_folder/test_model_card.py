@@ -9,3 +9,11 @@ def test_signatures_name_their_columns() -> None:
     lines = _scores({"test": {"one": of_test, "two": {**of_test, "bleu_signature": "other"}}})
     assert "| one | 31.2 | 50.0 | 60.0 |" in lines
     assert lines[-4:] == ["- BLEU: `b`", "- chrF2: `c`", "- TER: `t`", "- BLEU: `other`"]
+
+
+def test_columns_are_the_metrics_that_were_computed() -> None:
+    few = {"bleu": 31.25, "bleu_signature": "b", "bleu_moses_lc": 40.0, "bleu_moses_lc_signature": "m"}
+    lines = _scores({"test": {"one": few, "two": {**few, "chrf++": 51.0, "chrf++_signature": "p"}}})
+    assert lines[1] == "| test set | BLEU | BLEU (lower-cased Moses tokens) | chrF2++ |"
+    assert lines[3:5] == ["| one | 31.2 | 40.0 |  |", "| two | 31.2 | 40.0 | 51.0 |"]
+    assert lines[-3:] == ["- BLEU: `b`", "- BLEU (lower-cased Moses tokens): `m`", "- chrF2++: `p`"]
