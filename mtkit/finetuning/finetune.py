@@ -38,7 +38,7 @@ from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, 
 from mtkit.pipeline import stages
 from mtkit.pipeline.open_run import open_run
 from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
-from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
+from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer, require_trainable
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.train_stage import check_init_sources, resolve_auto_batch_tokens
 from mtkit.recipe.defaults.facts import NO_LIMITS, BudgetLimits
@@ -136,11 +136,12 @@ def _require_base(base: Path, prefix: SourcePrefix) -> ModelMetadata:
     """Metadata of the model, which must translate, with the tag that its sources need.
 
     Raises:
-        UsageError: it is another kind of model, or lacks the tag.
+        UsageError: it is another kind of model, lacks the tag, or begins texts with tokens of their languages.
         MissingInputError, DataError: it cannot be read.
     """
     stored = read_stored_model(base)
     require_translation_model(stored)
+    require_trainable(stored.tokenizers, base)
     prefix.check_tag(stored.tokenizers, requires_tag=stored.metadata.requires_tag)
     prefix.ids(stored.tokenizers, max_source_length=stored.metadata.max_source_length)
     return read_metadata(base)

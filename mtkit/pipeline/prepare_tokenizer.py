@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mtkit.corpus.config import MonolingualFile, training_text
 from mtkit.corpus.store import Manifest, read_manifest
-from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
+from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError, UsageError
 from mtkit.hardware import trim_malloc
 from mtkit.io.files import atomic_folder, changed_files, hash_file, hash_files
 from mtkit.io.records import Json, write_record
@@ -150,6 +150,7 @@ def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
         model = find_model(recipe.training.tokenizer_from)
         verify_model(model)
         copied = read_tokenizers(model, read_metadata(model))
+        require_trainable(copied, model)
         _with_tags(_with_copies(copied, recipe), recipe).save(folder)  # tags of the model keep their numbers
         return f"copied from {model}"
     pairs = recipe.corpus.train
@@ -164,6 +165,15 @@ def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
     if recipe.corpus.tags:
         _with_tags(TokenizerPair.load(folder), recipe).save(folder)
     return "; ".join(sentences)
+
+
+def require_trainable(pair: TokenizerPair, model: Path) -> None:
+    """Raise UsageError if texts of a model begin with a token of their language, as those of M2M-100."""
+    if pair.src.before or pair.tgt.before:
+        raise UsageError(
+            f"{model}: its texts begin with a token of their language, with which mtkit does not train yet; begin with "
+            "a model of one direction, such as one of OPUS-MT"
+        )
 
 
 def _with_copies(pair: TokenizerPair, recipe: Recipe) -> TokenizerPair:

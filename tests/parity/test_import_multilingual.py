@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from mtkit.assembly.translator import load_scorer, load_translator
+from mtkit.cli import entry
 from mtkit.errors import MtkitError
 from mtkit.importers.architectures.m2m100 import LANGUAGES
 from mtkit.importers.import_model import Languages, import_model
@@ -20,7 +21,7 @@ from mtkit.inference.served import unserved_model
 from mtkit.model_folder.folder import read_metadata
 from mtkit.translate.translation import TranslationOptions
 from tests.parity.references import transformers_module
-from tests.toy.foreign_models import lines, make_m2m100, make_mbart, make_nllb
+from tests.toy.foreign_models import DATA, lines, make_m2m100, make_mbart, make_nllb
 
 
 class Kind(NamedTuple):
@@ -93,6 +94,29 @@ def test_an_unknown_language_is_named(random_models: Models, tmp_path: Path) -> 
     with pytest.raises(MtkitError, match=r"has no language 'xx'; it has \w+, \w+"):
         import_model(random_models.imported.parent, tmp_path / "out", Languages("xx", "en"))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("random_models", ["nllb"], indirect=True)
+@pytest.mark.parametrize("command", ["finetune", "run"])
+def test_training_is_refused_in_one_sentence(
+    random_models: Models, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its pairs would lack the names of the languages."""
+    texts = [str(DATA / f"train.{side}") for side in ("en", "de")]
+    model, run = str(random_models.imported), str(tmp_path / "run")
+    arguments = [command, model, *texts, "-o", run]
+    if command == "run":
+        recipe = tmp_path / "x.yaml"
+        valid = [str(DATA / f"valid.{side}") for side in ("en", "de")]
+        sides = (json.dumps(dict(zip(("src", "tgt"), each, strict=True))) for each in (texts, valid))
+        train, valid_pair = sides
+        recipe.write_text(
+            f"corpus: {{src_lang: en, tgt_lang: de, train: [{train}], valid: [{valid_pair}]}}\n"
+            f"training: {{init_from: {model}}}\nmodel: {{}}\n"
+        )
+        arguments = ["run", str(recipe), "--run-dir", run]
+    assert entry.execute(arguments) == 2
+    assert "begin with a token of their language" in capsys.readouterr().err
 
 
 @pytest.fixture
