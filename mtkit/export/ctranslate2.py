@@ -10,12 +10,12 @@ from typing import Any
 from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.ctranslate2_spec import build_spec
 from mtkit.export.equivalence import check_equivalence, sample_lines
-from mtkit.export.supported_models import CTRANSLATE2
+from mtkit.export.supported_models import CTRANSLATE2, read_translation_model
 from mtkit.inference.compute_type import ComputeType
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import EXPORTED, require_replaceable
-from mtkit.model_folder.folder import read_model, write_metadata
+from mtkit.model_folder.folder import write_metadata
 from mtkit.models.transformer.model import Transformer
 from mtkit.search.config import BeamConfig, SearchConfig
 from mtkit.search.length_penalty import Average
@@ -44,7 +44,7 @@ def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = N
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
     require_replaceable(folder, EXPORTED)
-    loaded = read_model(model)
+    loaded = read_translation_model(model)
     metadata, tokenizers = loaded.metadata, loaded.tokenizers
     config = CTRANSLATE2.check(metadata.model)
     sample = sample_lines(model, loaded, check_file)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.equivalence import SampleLines, check_equivalence, sample_lines
-from mtkit.export.supported_models import MARIAN
+from mtkit.export.supported_models import MARIAN, read_translation_model
 from mtkit.importers.architectures.bart_layers import ACTIVATIONS, OUTPUT_BIAS
 from mtkit.importers.architectures.marian import Marian
 from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS
@@ -24,7 +24,7 @@ from mtkit.io.lock import OutputLock
 from mtkit.layers.norms.config import LayerNormConfig
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
 from mtkit.model_folder.config_file import CONFIG, EXPORTED, MODEL_CARD, require_replaceable
-from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_model, write_metadata
+from mtkit.model_folder.folder import LoadedModel, ModelMetadata, write_metadata
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import SearchConfig
 from mtkit.search.length_penalty import Average
@@ -43,7 +43,7 @@ def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = N
     Arguments, result and errors are those of `export_ctranslate2`; the package is transformers.
     """
     require_replaceable(folder, EXPORTED)
-    loaded = read_model(model)
+    loaded = read_translation_model(model)
     config = _check(loaded)
     sample = sample_lines(model, loaded, check_file)
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:

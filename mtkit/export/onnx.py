@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from mtkit.corpus.order.batch import Source
 from mtkit.errors import require_extra
 from mtkit.export.equivalence import check_equivalence, sample_lines
-from mtkit.export.supported_models import ONNX
+from mtkit.export.supported_models import ONNX, read_translation_model
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
 from mtkit.layers.attention.cross import CrossAttention
@@ -26,7 +26,7 @@ from mtkit.layers.positions.absolute import Learned
 from mtkit.layers.positions.base import Position
 from mtkit.layers.positions.rope import RoPE, rotate_halves
 from mtkit.model_folder.config_file import EXPORTED, require_replaceable
-from mtkit.model_folder.folder import read_model, write_metadata
+from mtkit.model_folder.folder import write_metadata
 from mtkit.models.interface import State
 from mtkit.models.transformer.model import EncoderMemory, Transformer, TransformerCache
 from mtkit.search.config import SearchConfig
@@ -135,7 +135,7 @@ def export_onnx(model: Path, folder: Path, *, check_file: Path | None = None) ->
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
     require_replaceable(folder, EXPORTED)
-    loaded = read_model(model)
+    loaded = read_translation_model(model)
     ONNX.check(loaded.metadata.model)
     sample = sample_lines(model, loaded, check_file)
     traced = copy.deepcopy(loaded.model)

@@ -9,11 +9,12 @@ import numpy as np
 import torch
 
 from mtkit.assembly.reference_text import prefix_ids
+from mtkit.assembly.translator import require_translation_model
 from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison import compare
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
-from mtkit.model_folder.folder import read_model
+from mtkit.model_folder.folder import read_stored_model
 from mtkit.pipeline.open_run import Run
 from mtkit.plot import attention as attention_map
 from mtkit.plot.by_length import BleuByLength, LengthGroup, draw_bleu_by_length
@@ -110,12 +111,15 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
     """Translate a sentence and draw its attention map: the mean over the heads of the layer that aligns best.
 
     Raises:
-        UsageError: the model has no attention, or the sentence or its translation is empty; also as `prefix_ids`.
+        UsageError: the model does not translate or has no attention, or the sentence or its translation is empty; also
+            as `prefix_ids`.
         MissingInputError, DataError: the model cannot be read.
         MissingExtraError: matplotlib is not installed.
         ReadWriteError: the plot cannot be written.
     """
-    loaded = read_model(model)
+    stored = read_stored_model(model)
+    require_translation_model(stored)
+    loaded = stored.load()
     before = prefix_ids(loaded, prefix)
     ids = loaded.tokenizers.encode("src", [sentence])[0]
     if not sentence.strip() or not ids:

@@ -126,12 +126,19 @@ def test_no_command_translates_with_a_masked_language_model(folder: Path, capsys
         "translate": [model, str(text)],
         "score": [model, "--src", str(text), "--ref", str(text)],
         "bench": [model, str(text)],
+        "export": [model, "--to=ctranslate2", f"--output={folder / 'out'}"],
+        "plot": [model, "--attention=the dog", f"--output={folder / 'map.png'}"],
     }
+    options_of = {"translate": options, "score": options[5:], "bench": options[5:]}
     capsys.readouterr()
     for _ in range(200):
         name = rng.choice(list(commands))
-        chosen = rng.sample(options if name == "translate" else options[5:], k=rng.randint(0, 1))
+        chosen = rng.sample(options_of.get(name, []), k=rng.randint(0, name in options_of))
         code = entry.execute([name, *commands[name], *chosen])
         captured = capsys.readouterr()
         assert (code, captured.out) == (2, ""), (name, chosen, captured.err)
         assert "a masked language model, whose decoder is not trained; train a translation model" in captured.err
+    assert not (folder / "out").exists()
+    for target in ("onnx", "huggingface"):
+        assert entry.execute(["export", model, "--to", target, "-o", str(folder / "out")]) == 2
+        assert "a masked language model, whose decoder is not trained" in capsys.readouterr().err
