@@ -54,7 +54,7 @@ class Removal:
         for span in sorted(spans):
             start, stop = _with_surroundings(text, span.start, span.end)
             start = max(start, end)
-            if start < stop:
+            if span.end > end:  # what belongs to the span before may have all of this one
                 rest += text[end:start]
                 pieces.append(SpanPiece(len(rest), len(pieces), text[start:stop]))
                 end = stop

@@ -21,6 +21,7 @@ CASES = [  # source, the rest, its translation, the source word of each of its w
     ("the dog ({x}) sees", "the dog sees", "der Hund sieht", [0, 1, 2], "der Hund ({x}) sieht"),
     ("$50 for 20% of it", "for of it", "dafür davon", [0, 1], "$50 dafür 20% davon"),
     ("the file foo01 is red", "the file is red", "die Datei ist rot", [0, 1, 2, 3], "die Datei foo01 ist rot"),
+    ("the $50%s, %s", "the", "der", [0], "der $50%s, %s"),
     ("a dog. {x} sees it", "a dog. sees it", "ein Hund. es sieht", [0, 1, 3, 2], "ein Hund. es {x} sieht"),
     ("a <b>big</b> dog", "a big dog", "ein großer Hund", [0, 1, 2], "ein <b>großer</b> Hund"),
     ("a {x} {y} dog", "a dog", "ein Hund", [0, 1], "ein {x} {y} Hund"),
