@@ -1,0 +1,103 @@
+"""Real documents of each format: files of a machine, translated by a stand-in, must change in their text alone.
+
+    python tools/benchmarks/real_documents.py FOLDER... [--files 50]
+
+Of the files below the folders whose names end like those of documents, the same ones in every run are taken: at most a
+number of each format, of up to 512 KiB, no two with the same content. Each is translated twice: into itself, which must
+give the same bytes for the formats whose text is replaced (the members of .docx), and into capitals, which a second
+reader compares (tests/unit/documents/test_second_readers.py: html.parser, markdown-it-py, pysubs2, polib and
+`msgfmt -c`, lxml and `xmllint`, csv, json; python-docx here). A file that the second reader does not read as it is, or
+that is refused, is counted as that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import re
+import sys
+import tempfile
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from mtkit.errors import MtkitError
+from tests.unit.documents.generated import members, same, translate
+from tests.unit.documents.test_second_readers import CHECKS, check_md
+
+SUFFIXES = {"xliff": "xlf", "htm": "html", "markdown": "md", "pot": "po"}
+ADDS_TEXT = ("po", "xlf", "tmx")
+MAX_BYTES = 512 << 10
+OUTCOMES = ("as it should be", "refused", "no second reader", "other bytes", "second reader differs")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("--files", type=int, default=50)
+    options = parser.parse_args()
+    found: dict[str, dict[str, Path]] = {}
+    for path in (each for folder in options.folders for each in folder.rglob("*.*")):
+        suffix = SUFFIXES.get(path.suffix[1:].lower(), path.suffix[1:].lower())
+        if suffix in CHECKS and path.is_file() and 0 < path.stat().st_size <= MAX_BYTES:
+            found.setdefault(suffix, {})[hashlib.sha256(path.read_bytes()).hexdigest()] = path
+    print("| format | files |", " | ".join(OUTCOMES), "|")
+    print("|---" * (2 + len(OUTCOMES)) + "|")
+    for suffix, files in sorted(found.items()):
+        chosen = [path for _, path in sorted(files.items())][: options.files]
+        counts = Counter(outcome(suffix, path) for path in chosen)
+        print("|", " | ".join((suffix, str(len(chosen)), *(str(counts[each]) for each in OUTCOMES))), "|", flush=True)
+
+
+def outcome(suffix: str, path: Path) -> str:
+    """The outcome of one document."""
+    before = path.read_bytes()
+    check = {**CHECKS, "docx": check_docx, "md": partial(check_md, read=str.upper)}[suffix]  # labels of links stay
+    with tempfile.TemporaryDirectory() as folder:
+        source, output = Path(folder) / f"a.{suffix}", Path(folder) / f"b.{suffix}"
+        source.write_bytes(before)
+        try:
+            translate(source, output, same)
+            copied = output.read_bytes()
+            translate(source, output)
+        except MtkitError as error:
+            return note("refused", path, error)
+        after = output.read_bytes()
+    read = members if suffix == "docx" else bytes
+    if suffix not in ADDS_TEXT and read(copied) != read(before):
+        return note("other bytes", path, "")
+    try:
+        check(before, after)
+    except AssertionError as error:
+        return note("second reader differs", path, error)
+    except Exception as error:  # of the second reader
+        return note("no second reader", path, error)
+    return "as it should be"
+
+
+def note(result: str, path: Path, error: object) -> str:
+    """The result, which stderr has with its file."""
+    message = " ".join(str(error).split())[:300]
+    print(f"{result}: {path}: {type(error).__name__} {message!a}", file=sys.stderr)
+    return result
+
+
+def check_docx(before: bytes, after: bytes) -> None:
+    """Compare members and paragraphs."""
+    import docx
+
+    old, new = members(before), members(after)
+    text = r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml"
+    assert list(new) == list(old)
+    assert all(new[name] == old[name] for name in old if not re.fullmatch(text, name))
+    a, b = (docx.Document(io.BytesIO(each)) for each in (before, after))
+    assert [p.text.upper() for p in b.paragraphs] == [p.text.upper() for p in a.paragraphs]
+    assert [[run.bold for run in p.runs] for p in b.paragraphs] == [[run.bold for run in p.runs] for p in a.paragraphs]
+
+
+if __name__ == "__main__":
+    main()
