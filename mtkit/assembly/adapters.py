@@ -2,60 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from mtkit.assembly.translator_spec import TranslatorSpec
-from mtkit.errors import UsageError
-from mtkit.translate.translator import Translator
+from mtkit.errors import DataError
+from mtkit.translate.constraints import MAX_QUOTED, Line, adapter_of
+from mtkit.translate.translator import Translation, read_windows
 
 
 class AdaptedTranslators:
-    """Translators of a model and of its adapters; each is loaded when a line first asks for it, and then kept.
+    """Translators of a model and of its adapters, with the interface of one Translator.
 
     An adapter is merged into a copy of the matrices that it changes, so that its lines are as fast as those of the
     model; each adapter takes the memory of a model.
-
-    Args:
-        base: of the model without adapter.
-        adapters: folders of adapters by name.
     """
 
     def __init__(self, base: TranslatorSpec, adapters: Mapping[str, Path]) -> None:
-        self._base = base
-        self._adapters = adapters
-        self._loaded: dict[str | None, Translator] = {}
+        """Load all translators.
 
-    def translator(self, name: str | None) -> Translator:
-        """The translator of an adapter; None: of the model without adapter.
-
-        Raises:
-            UsageError: there is no adapter of this name.
-            MissingInputError, DataError: as `load_translator`.
-        """
-        if name is not None and name not in self._adapters:
-            known = f"the adapters are {', '.join(sorted(self._adapters))}" if self._adapters else "there are none"
-            raise UsageError(f"adapter {name!r}: unknown; {known}")
-        if name not in self._loaded:
-            folder = None if name is None else self._adapters[name]
-            spec = replace(self._base, options=replace(self._base.options, adapter=folder))
-            self._loaded[name] = spec.load()
-        return self._loaded[name]
-
-    def translate_lines(self, lines: Sequence[str], names: Sequence[str | None]) -> list[str]:
-        """Translate each line with the adapter of its name, None without one; in order.
+        Args:
+            base: of the lines that name no adapter.
+            adapters: folders of adapters by name.
 
         Raises:
-            ValueError: there are not as many names as lines.
-            UsageError, MissingInputError, DataError: as `translator`; nothing is translated then.
+            UsageError, MissingInputError, DataError: as `load_translator`.
         """
-        if len(lines) != len(names):
-            raise ValueError(f"{len(lines)} lines and {len(names)} names of adapters")
-        hyps = [""] * len(lines)
-        translators = {name: self.translator(name) for name in dict.fromkeys(names)}
-        for name, translator in translators.items():
-            chosen = [index for index, each in enumerate(names) if each == name]
-            for index, hyp in zip(chosen, translator.translate_lines([lines[i] for i in chosen]), strict=True):
-                hyps[index] = hyp
-        return hyps
+        self.options = base.options
+        self._translators = {"": base.load()}
+        for name, folder in adapters.items():
+            self._translators[name] = replace(base, options=replace(base.options, adapter=folder)).load()
+
+    @property
+    def compute_type(self) -> str:
+        """See Translator; it is the same for all."""
+        return self._translators[""].compute_type
+
+    @property
+    def can_fork(self) -> bool:
+        """See Engine."""
+        return all(each.can_fork for each in self._translators.values())
+
+    def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]:
+        """Translate each line with the adapter that it names.
+
+        Every adapter that a window of lines names translates this window, in which the lines of the others are blank:
+        blank lines take no time, and all lines keep their numbers.
+
+        Arguments and errors as `Translator.translate`.
+
+        Raises:
+            DataError: a line names an unknown adapter; raised after the translations of all lines before.
+        """
+        for window, error in read_windows(self._checked(lines, first), self.options):
+            names = [adapter_of(line) for line in window]
+            used = list(dict.fromkeys(names))
+            parts = [
+                self._translators[name].translate([_line_for(name, line) for line in window], first=first)
+                for name in used
+            ]
+            for name, translations in zip(names, zip(*parts, strict=True), strict=True):
+                yield translations[used.index(name)]
+            first += len(window)
+            if error is not None:
+                raise error
+
+    def _checked(self, lines: Iterable[Line], first: int) -> Iterator[Line]:
+        for number, line in enumerate(lines, start=first):
+            if (name := adapter_of(line)) not in self._translators:
+                known = ", ".join(sorted(self._translators)[1:])
+                raise DataError(f"line {number}: adapter {name[:MAX_QUOTED]!r}: unknown; the adapters are {known}")
+            yield line
+
+
+def _line_for(name: str, line: Line) -> Line:
+    """The line as the translator of an adapter reads it: blank if it names another one."""
+    if adapter_of(line) != name:
+        return ""
+    return line if isinstance(line, str) else replace(line, adapter="")

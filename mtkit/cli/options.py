@@ -161,8 +161,14 @@ TestFiles = Annotated[
 
 # a model
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder or run folder.")]
-Adapter = Annotated[
-    Path | None, typer.Option("--adapter", metavar="FOLDER", help="Adapter of the model, such as RUN/adapter.")
+Adapters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--adapter",
+        metavar="FOLDER|NAME=FOLDER",
+        help='Adapter of the model, such as RUN/adapter; with a name, of the lines of --jsonl-input whose "adapter" is '
+        "NAME (repeatable).",
+    ),
 ]
 Ensemble = Annotated[
     list[Path] | None, typer.Option("--ensemble", metavar="MODEL", help="Ensemble with this model (repeatable).")

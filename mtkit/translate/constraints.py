@@ -21,6 +21,7 @@ class ConstrainedLine:
         prefix: the beginning of the translation; empty: none.
         include: texts that the translation must contain, as whole tokens.
         exclude: texts that the translation must not contain, not within words either.
+        adapter: name of the adapter that translates it (AdaptedTranslators); empty: none.
         json_text: the JSON object that the line was read from, for the output; empty if it was text.
     """
 
@@ -28,6 +29,7 @@ class ConstrainedLine:
     prefix: str = ""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    adapter: str = ""
     json_text: str = ""
 
 
@@ -44,7 +46,7 @@ def as_plain(line: Line) -> list[Any]:
     """A line and everything that belongs to it, as values of JSON."""
     if isinstance(line, str):
         return [line, None, ""]
-    return [line.text, (line.prefix, line.include, line.exclude), line.json_text]
+    return [line.text, (line.prefix, line.include, line.exclude, line.adapter), line.json_text]
 
 
 @dataclass(frozen=True)
@@ -78,17 +80,24 @@ def text_of(line: Line | LineRequest) -> str:
     return line if isinstance(line, str) else line.text
 
 
+def adapter_of(line: Line) -> str:
+    """The name of the adapter that translates a line; empty: none."""
+    return line.adapter if isinstance(line, ConstrainedLine) else ""
+
+
 def tokenize_constraints(lines: Iterable[Line], first: int, tokenizer: Tokenizer) -> Iterator[LineRequest]:
     """Convert the constraints on each line to ids of the target side; lines are numbered from `first`.
 
     Raises:
         DataError: the constraints on a line contradict each other, are too long, or contain characters that the
-            vocabulary lacks.
+            vocabulary lacks; or a line names an adapter, which AdaptedTranslators would have taken.
         TypeError: a line is no text.
     """
     for number, line in enumerate(lines, start=first):
         if not isinstance(line, str | ConstrainedLine):
             raise TypeError(f"line {number}: a str is expected, not {type(line).__name__}")
+        if name := adapter_of(line):
+            raise DataError(f"line {number}: adapter {name[:MAX_QUOTED]!r}: no adapter has a name; give NAME=FOLDER")
         if isinstance(line, str) or not (line.prefix or line.include or line.exclude):
             yield LineRequest(text_of(line))
         else:

@@ -21,7 +21,7 @@ _OUTPUT_FIELDS = frozenset(each.name for each in fields(Translation))
 
 
 def parse_json_lines(lines: Iterable[str], name: str) -> Iterator[Line]:
-    """Lines to translate from JSON objects: "text", perhaps some of KEYS, and fields that are copied to the output.
+    """Lines to translate from JSON objects: "text", perhaps some of KEYS and "adapter", and fields that are copied.
 
     An empty line is a blank line to translate.
 
@@ -43,7 +43,9 @@ def parse_json_lines(lines: Iterable[str], name: str) -> Iterator[Line]:
             raise DataError(f'{place}: needs a "text", as in {_LINE_EXAMPLE}, not {line.strip()[:MAX_QUOTED]}')
         if clashes := sorted(_OUTPUT_FIELDS & record.keys()):
             raise DataError(f"{place}: the output has a field {clashes[0]} too; rename the field of the input")
-        yield replace(_constrained(text, record, place), json_text=line)
+        if not isinstance(adapter := record.get("adapter", ""), str):
+            raise DataError(f"{place}: adapter must be a string, the NAME of --adapter NAME=FOLDER")
+        yield replace(_constrained(text, record, place), adapter=adapter, json_text=line)
 
 
 def json_note(lines: Iterable[str], name: str, report: Callable[[str], None]) -> Iterator[str]:
@@ -97,8 +99,8 @@ def _parse_object(line: str, place: str, example: str) -> dict[str, Any]:
     """Parse a JSON object of which only texts are used; its numbers are None, since Python cannot read all of them.
 
     Raises:
-        DataError: it is not a JSON object, or one of KEYS or "text" has half of a surrogate pair, which JSON can
-            escape.
+        DataError: it is not a JSON object, or "text", "adapter" or one of KEYS has half of a surrogate pair, which
+            JSON can escape.
     """
     try:
         value = json.loads(line, parse_int=_no_number, parse_float=_no_number, parse_constant=_reject_constant)
@@ -109,7 +111,7 @@ def _parse_object(line: str, place: str, example: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DataError(f"{place}: not a JSON object: {line.strip()[:MAX_QUOTED]}; an example: {example}")
     try:
-        json.dumps([value.get(key) for key in ("text", *KEYS)], ensure_ascii=False).encode()
+        json.dumps([value.get(key) for key in ("text", "adapter", *KEYS)], ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise DataError(f"{place}: half of a surrogate pair in a text: {line.strip()[:MAX_QUOTED]}") from error
     return value

@@ -19,13 +19,13 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, NoReturn, Self, TypeVar
+from typing import NamedTuple, NoReturn, Protocol, Self, TypeVar
 
 from mtkit.errors import MtkitError, ReadWriteError, UsageError
 from mtkit.hardware import num_threads, one_thread, runs_on_cpu, set_num_threads
 from mtkit.signals import blocked_in_workers
 from mtkit.translate.constraints import Line
-from mtkit.translate.translator import Translation, TranslationOptions, Translator, read_windows
+from mtkit.translate.translator import Translation, TranslationOptions, read_windows
 
 T = TypeVar("T")
 CHUNK_LINES = 512  # lines sent to a worker at a time: enough to sort by length, few enough to balance the load
@@ -35,6 +35,21 @@ FORKS = sys.platform == "linux"  # where copies of a process that has loaded tor
 # Text for which a worker is worth its start: 600 lines of captions, more than a chunk, for a copy; 4,000 for a process
 # that loads torch and model in two to three seconds. Measured: see tools/benchmarks/NOTES.md.
 BYTES_PER_WORKER = 40_000 if FORKS else 250_000
+
+
+class LineTranslator(Protocol):
+    """A Translator, or several that are one to their caller (AdaptedTranslators)."""
+
+    @property
+    def compute_type(self) -> str:
+        """The number format, with `auto` resolved."""
+
+    @property
+    def can_fork(self) -> bool:
+        """See Engine."""
+
+    def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]:
+        """See Translator."""
 
 
 class WorkerResult(NamedTuple):
@@ -53,7 +68,7 @@ class WorkerPool:
         compute_type: of the translators; None: unknown, since this process has loaded none.
     """
 
-    def __init__(self, load: Callable[[], Translator], num_workers: int, *, flush_every: int | None = None) -> None:
+    def __init__(self, load: Callable[[], LineTranslator], num_workers: int, *, flush_every: int | None = None) -> None:
         """Start the processes.
 
         Args:
@@ -74,7 +89,7 @@ class WorkerPool:
         for _ in range(num_workers):
             self._start(load, translator if translator is not None and translator.can_fork else None)
 
-    def _start(self, load: Callable[[], Translator], translator: Translator | None) -> None:
+    def _start(self, load: Callable[[], LineTranslator], translator: LineTranslator | None) -> None:
         """Start a worker: a copy of this process, with the translator; without one a new process, which loads it."""
         ours, theirs = multiprocessing.Pipe()
         process: BaseProcess
@@ -212,7 +227,7 @@ def _pool_options(num_workers: int, flush_every: int | None) -> TranslationOptio
 
 @contextmanager
 def translator_pool(
-    load: Callable[[], Translator], num_workers: int, *, flush_every: int | None = None
+    load: Callable[[], LineTranslator], num_workers: int, *, flush_every: int | None = None
 ) -> Iterator[Callable[..., Iterator[Translation]]]:
     """A function like Translator.translate, of one translator in this process or of several worker processes.
 
@@ -231,7 +246,7 @@ def translator_pool(
         yield pool.translate
 
 
-def _load_with_one_thread(load: Callable[[], Translator]) -> Translator:
+def _load_with_one_thread(load: Callable[[], LineTranslator]) -> LineTranslator:
     """The translator, loaded without starting threads, which copies of the process would lack."""
     with one_thread():
         translator = load()
@@ -239,7 +254,7 @@ def _load_with_one_thread(load: Callable[[], Translator]) -> Translator:
     return translator
 
 
-def _work_as_copy(pipe: Connection, translator: Translator, of_parent: Sequence[Connection]) -> None:
+def _work_as_copy(pipe: Connection, translator: LineTranslator, of_parent: Sequence[Connection]) -> None:
     """Main function of a worker that is a copy of its parent, with the parent's ends of all pipes until now."""
     for each in of_parent:
         each.close()  # otherwise the pipes of these workers stay open when the parent ends
@@ -248,7 +263,7 @@ def _work_as_copy(pipe: Connection, translator: Translator, of_parent: Sequence[
         _translate_chunks(pipe, translator)
 
 
-def _work(pipe: Connection, load: Callable[[], Translator]) -> None:
+def _work(pipe: Connection, load: Callable[[], LineTranslator]) -> None:
     """Main function of a worker that is a new process."""
     set_num_threads(1)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent process has ended
@@ -261,7 +276,7 @@ def _work(pipe: Connection, load: Callable[[], Translator]) -> None:
             pipe.send(WorkerResult([], load_error))
 
 
-def _translate_chunks(pipe: Connection, translator: Translator) -> NoReturn:
+def _translate_chunks(pipe: Connection, translator: LineTranslator) -> NoReturn:
     """Translate chunks until the pipe closes, which raises."""
     while True:
         window, first = pipe.recv()

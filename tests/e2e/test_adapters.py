@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from mtkit.layers.low_rank import LowRankProjection, merge_low_rank
 from mtkit.layers.projections import linear
 from mtkit.model_folder.adapter_folder import read_adapter
 from mtkit.training.weights import weights
+from mtkit.translate.constraints import ConstrainedLine
 from mtkit.translate.translation import TranslationOptions
 from tests.toy.runs import run, sentences, toy, write_all
 
@@ -92,16 +94,84 @@ def test_resumed_adapters_end_with_the_same_bits(folder: Path, kind: str, tmp_pa
 
 
 def test_several_adapters_are_chosen_by_line(folder: Path) -> None:
-    lines, names = sentences(9, 3), [None, "a", "b"] * 3
-    adapters = {"a": folder / "lora" / "adapter", "b": folder / "norm" / "adapter"}
-    pool = AdaptedTranslators(TranslatorSpec(models=[folder / "base"], compute_type="float32"), adapters)
+    lines, names = sentences(9, 3), ["", "a", "b"] * 3
+    requests = [ConstrainedLine(text=line, adapter=name) for line, name in zip(lines, names, strict=True)]
     alone = {
         name: load_translator(folder / path, compute_type="float32").translate_lines(lines)
-        for name, path in {None: "base", "a": "lora", "b": "norm"}.items()
+        for name, path in {"": "base", "a": "lora", "b": "norm"}.items()
     }
-    assert pool.translate_lines(lines, names) == [alone[name][index] for index, name in enumerate(names)]
-    with pytest.raises(UsageError, match="adapter 'c': unknown; the adapters are a, b"):
-        pool.translate_lines(lines, ["c"] * 9)
+    expected = [alone[name][index] for index, name in enumerate(names)]
+    assert expected not in alone.values()
+    for flush_every in (None, 4):
+        options = TranslationOptions(flush_every=flush_every)
+        spec = TranslatorSpec(models=[folder / "base"], compute_type="float32", options=options)
+        pool = AdaptedTranslators(spec, {"a": folder / "lora" / "adapter", "b": folder / "norm" / "adapter"})
+        translations = list(pool.translate(requests, first=5))
+        assert [each.hyp for each in translations] == expected
+        assert [each.line for each in translations] == list(range(5, 14))
+
+
+def test_an_error_comes_after_all_lines_before_it_whatever_their_adapters(folder: Path) -> None:
+    spec = TranslatorSpec(models=[folder / "base"], compute_type="float32")
+    pool = AdaptedTranslators(spec, {"a": folder / "lora" / "adapter"})
+    names = ["a", "", "a"]
+    good = [ConstrainedLine(text=line, adapter=name) for line, name in zip(sentences(3, 3), names, strict=True)]
+    contradiction = ConstrainedLine(text="x", include=("a",), exclude=("a",))
+    for bad, message in (
+        (ConstrainedLine(text="x", adapter="c"), "line 4: adapter 'c': unknown; the adapters are a"),
+        (contradiction, "line 4: 'a' must appear but contains 'a'"),
+        (replace(contradiction, adapter="a"), "line 4: 'a' must appear but contains 'a'"),
+    ):
+        done: list[int] = []
+        with pytest.raises(DataError, match=message):
+            done.extend(each.line for each in pool.translate([*good, bad, *good]))
+        assert done == [1, 2, 3]
+    with pytest.raises(DataError, match="line 1: adapter 'a': no adapter has a name"):
+        spec.load().translate_lines(good)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_json_lines_name_their_adapters(folder: Path, workers: str, tmp_path: Path, capsys) -> None:
+    lines, fields = sentences(6, 3), [{}, {"adapter": "x"}, {"adapter": ""}] * 2
+    records = [{"text": line, **more} for line, more in zip(lines, fields, strict=True)]
+    file = tmp_path / "in.jsonl"
+    file.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+
+    def hyps(*words: object) -> list[str]:
+        words = ("translate", folder / "base", *words, "--compute-type", "float32")
+        assert entry.execute([str(word) for word in words]) == 0
+        return [json.loads(line)["hyp"] for line in capsys.readouterr().out.splitlines()]
+
+    (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
+    norm, lora = folder / "norm" / "adapter", folder / "lora" / "adapter"
+    whole, named = (hyps(tmp_path / "in", "--jsonl", "--adapter", adapter) for adapter in (norm, lora))
+    both = hyps(file, "--jsonl-input", "--adapter", f"x={lora}", "--adapter", norm, "--workers", workers)
+    assert whole != named
+    assert both == [(named if index % 3 == 1 else whole)[index] for index in range(6)]
+
+
+def test_adapters_of_lines_are_refused(folder: Path, tmp_path: Path, capsys) -> None:
+    file, adapter = tmp_path / "in.jsonl", folder / "lora" / "adapter"
+    for words, record, code, message in (
+        (["--adapter", f"a={adapter}"], {"adapter": "b"}, 65, "line 1: adapter 'b': unknown; the adapters are a"),
+        (["--adapter", f"a={adapter}"], {"adapter": 3}, 65, "in.jsonl:1: adapter must be a string"),
+        (["--adapter", str(adapter)], {"adapter": "b"}, 65, "line 1: adapter 'b': no adapter has a name"),
+        (["--adapter", f"a={adapter}"] * 2, {}, 2, "two adapters are named a; give each"),
+        (["--adapter", str(adapter)] * 2, {}, 2, "two adapters have no name; give each"),
+        (["--adapter", f"={adapter}"], {}, 2, "the form is FOLDER or NAME=FOLDER"),
+        (["--adapter", "a=./none"], {}, 66, "none/adapter_config.json: no such file"),
+        (["--adapter", "./a=none"], {}, 66, "a=none/adapter_config.json: no such file"),
+    ):
+        file.write_text(json.dumps({"text": "a b", **record}) + "\n")
+        assert entry.execute(["translate", str(folder / "base"), str(file), "--jsonl-input", *words]) == code
+        captured = capsys.readouterr()
+        assert message in captured.err
+        assert captured.out == ""
+    words = ["translate", str(folder / "bias"), str(file), "--jsonl-input", "--adapter", f"a={adapter}"]
+    assert entry.execute(words) == 65
+    assert "was trained on another model" in capsys.readouterr().err
+    assert entry.execute([word for word in words if word != "--jsonl-input"]) == 2
+    assert "add --jsonl-input" in capsys.readouterr().err
 
 
 def test_a_low_rank_update_is_that_of_the_paper() -> None:

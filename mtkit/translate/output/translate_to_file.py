@@ -24,8 +24,8 @@ from mtkit.io.part_file import PartFile, open_part_file
 from mtkit.translate.constraints import Line, as_plain
 from mtkit.translate.output.formats import Format, as_text
 from mtkit.translate.translation import Translation
-from mtkit.translate.translator import TranslationOptions, Translator, read_windows
-from mtkit.translate.workers import translator_pool, window_options
+from mtkit.translate.translator import TranslationOptions, read_windows
+from mtkit.translate.workers import LineTranslator, translator_pool, window_options
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Output:
 
 
 def translate_to_file(
-    load: Callable[[], Translator],
+    load: Callable[[], LineTranslator],
     lines: Iterable[Line],
     output: Output,
     *,

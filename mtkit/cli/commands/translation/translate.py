@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from mtkit.cli.commands.translation.options.document import Fields, check_document_options, translate_file
@@ -40,9 +42,10 @@ from mtkit.cli.commands.translation.options.source import (
     SourceOptions,
     SplitSentences,
     TargetPrefix,
+    parse_adapters,
 )
 from mtkit.cli.options import (
-    Adapter,
+    Adapters,
     BatchTokens,
     ComputeTypeOption,
     Device,
@@ -89,7 +92,7 @@ def translate(
     resume: Resume = False,
     quiet: Quiet = False,
     ensemble: Ensemble = None,
-    adapter: Adapter = None,
+    adapter: Adapters = None,
     lm: LanguageModel = None,
     lm_weight: LanguageModelWeight = None,
     lm_mode: LanguageModelModeOption = None,
@@ -112,15 +115,17 @@ def translate(
     A FILE whose name ends with .docx, .html, .md, .srt, .vtt, .po, .xliff, .tmx, .csv, .tsv or .json is a document: its
     text is translated by sentences, and nothing else changes.
     """
+    from mtkit.assembly.adapters import AdaptedTranslators
     from mtkit.assembly.translator_spec import TranslatorSpec, model_glossary
     from mtkit.cli.dialogue import Dialogue
     from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
     from mtkit.inference.library import native
+    from mtkit.io.files import hash_files
     from mtkit.translate.output.progress import FlagSummary
     from mtkit.translate.output.translate_to_file import Output, translate_to_file
     from mtkit.translate.translator import TranslationOptions
-    from mtkit.translate.workers import auto_num_workers
+    from mtkit.translate.workers import LineTranslator, auto_num_workers
 
     source = SourceOptions(
         file=file, jsonl_input=jsonl_input, constraints=constraints, target_prefix=target_prefix, quiet=quiet
@@ -147,11 +152,12 @@ def translate(
         raise UsageError("translate: --n-best-format is of the lines of --n-best N; give that, without --jsonl")
     writing.check(source.files)
     if is_document(file):
-        named: dict[str, object] = {"--jsonl": jsonl, "--jsonl-input": jsonl_input, "--n-best": n_best}
-        named |= {"--alignments": alignments, "--flags": flags, "--resume": resume, "--constraints": constraints}
-        check_document_options(file, output, {**named, "--target-prefix": target_prefix})
+        of_lines: dict[str, object] = {"--jsonl": jsonl, "--jsonl-input": jsonl_input, "--n-best": n_best}
+        of_lines |= {"--alignments": alignments, "--flags": flags, "--resume": resume, "--constraints": constraints}
+        check_document_options(file, output, {**of_lines, "--target-prefix": target_prefix})
     elif field:
         raise UsageError(f"translate: --field names columns or keys of a document, but {file} is a text; omit it")
+    whole_adapter, adapters = parse_adapters(adapter or [], jsonl_input=jsonl_input)
     forbid_repeated("translate", [model, *(ensemble or [])])
     if threads is not None and workers is not None and min(threads, workers) > 1 and device in (None, "cpu"):
         raise UsageError(
@@ -174,7 +180,7 @@ def translate(
             report_oom=None if quiet else print_oom_note,
             source_prefix=parse_prefix(tag, prefix),
             language_model=language_model_options(lm, lm_weight, lm_mode),
-            adapter=adapter,
+            adapter=whole_adapter,
             glossary=None if not glossary else model_glossary(model, glossary),
             restore=restore,
             rewrite=not no_rewrite,
@@ -191,9 +197,13 @@ def translate(
         report = translate_file(translator, file, output, fields=field or [], num_workers=num_workers, summary=summary)
         print_notes([] if quiet else [report.sentence()])
     else:
-        load, lines, dialogue = translator.load, source.lines(), Dialogue()
+        lines, dialogue = source.lines(), Dialogue()
+        load: Callable[[], LineTranslator] = partial(AdaptedTranslators, translator, adapters)
+        if not adapters:
+            load = translator.load
         if is_interactive(file) and not jsonl_input:
-            load, lines = dialogue.loader(load), dialogue.lines(lines, say_how=not quiet)
+            load, lines = dialogue.loader(translator.load), dialogue.lines(lines, say_how=not quiet)
+        named = {"adapters": {name: hash_files(folder) for name, folder in adapters.items()}} if writing.files else {}
         with writing.reports(file) as reports:
             translate_to_file(
                 load,
@@ -201,7 +211,7 @@ def translate(
                 Output(
                     destinations=list(writing.destinations()),
                     resume=resume,
-                    header={**translator.settings(), "form": writing.form} if writing.files else {},
+                    header={**translator.settings(), **named, "form": writing.form} if writing.files else {},
                     reports=[summary.add, dialogue.add, *reports],
                 ),
                 num_workers=num_workers,
