@@ -3,7 +3,8 @@
     python tools/benchmarks/search_equality.py MODEL INPUT [--lines 1000] [--only beam]
 
 For each setting: lines whose best hypotheses differ, those of them that are near-ties (at the first token that differs,
-or in the score, both are within 1e-5), the largest difference of log-probabilities among equal hypotheses, and the
+or in the score, both are within 1e-5; in sampling of one path, the random number is within 1e-6 of the probability mass
+that gives the other token), the largest difference of log-probabilities among equal hypotheses, and the
 seconds of both roads. Sampling uses the same random numbers.
 """
 
@@ -11,8 +12,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +29,12 @@ from mtkit.search.constraints import ForbiddenTexts, ForcedPrefix, TokenBytes
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.search.interface import SearchRequest
 from mtkit.search.length_penalty import GNMT, WordReward
+from mtkit.search.single_path import SampleKey, Sampling, SinglePathSearch, uniform
 from mtkit.text.lines import read_lines
 from mtkit.translate.translator import special_ids
 
 NEAR = 1e-5  # nats
+NEAR_MASS = 1e-6  # of a random number to the border between two tokens
 BATCH = 100  # lines that are searched together
 
 
@@ -95,12 +99,17 @@ class Roads:
         self.table = TokenBytes(self.token_bytes)
 
     def written(self, ids: list[list[int]], first: int, setting: Setting, texts: list[bytes]) -> list[list[Hypothesis]]:
+        options = {"with_log_probs": setting.with_scores, "with_attention": setting.with_attention}
+        search = setting.config.build(self.special_ids(setting), **options)
+        return search(self.model, self.request(ids, first, setting, texts))
+
+    def request(self, ids: list[list[int]], first: int, setting: Setting, texts: list[bytes]) -> SearchRequest:
         source = collate_source(ids, self.loaded.tokenizers.src.vocab)
         sizes = [len(each) for each in ids]
         constraints: list[Any] = []
         if texts or setting.prefix:
             constraints = [ForbiddenTexts([texts] * len(ids), self.table), ForcedPrefix(self.prefixes(ids, setting))]
-        request = SearchRequest(
+        return SearchRequest(
             source=source,
             real=source.real,
             max_length=torch.tensor([max(setting.prefix, setting.config.max_length.of(size)) for size in sizes]),
@@ -108,8 +117,24 @@ class Roads:
             sentence_ids=torch.arange(first, first + len(ids)),
             constraints=tuple(constraints),
         )
-        options = {"with_log_probs": setting.with_scores, "with_attention": setting.with_attention}
-        return setting.config.build(self.special_ids(setting), **options)(self.model, request)
+
+    def draws_from(self, ids: list[int], number: int, setting: Setting, tokens: Sequence[int], step: int) -> bool:
+        """Return whether the random number of a step, in sampling of one path, is next to the mass of a token."""
+        search = setting.config.build(self.special_ids(setting), with_log_probs=True)
+        if not isinstance(search, SinglePathSearch) or not isinstance(search.choose, Sampling) or search.num_paths > 1:
+            return False
+        sampling, margins = search.choose, []
+
+        def choose(logits: torch.Tensor, key: SampleKey) -> tuple[torch.Tensor, torch.Tensor]:
+            prob, column = sampling.distribution(logits)
+            end = prob.cumsum(1)[0]  # of the mass of each token, most probable first
+            rank = int((column[0] == tokens[min(key.step, len(tokens) - 1)]).nonzero())
+            random = float(uniform(sampling.seed, key)[0] * end[-1])
+            margins.append(max(float(end[rank] - prob[0, rank]) - random, random - float(end[rank])))
+            return sampling(logits, key)
+
+        replace(search, choose=choose)(self.model, self.request([ids], number, setting, []))
+        return margins[step] < NEAR_MASS
 
     def native(self, ids: list[list[int]], first: int, setting: Setting, texts: list[bytes]) -> list[list[Hypothesis]]:
         eos, config = self.loaded.tokenizers.src.vocab.eos, setting.config
@@ -142,13 +167,16 @@ class Roads:
         return [[token for token in each if token not in banned][: setting.prefix] for each in ids]
 
 
-def is_near(written: Hypothesis, fast: Hypothesis) -> bool:
-    """Return whether two hypotheses differ by a near-tie: in their score, or at the first token that differs."""
+def is_near(written: Hypothesis, fast: Hypothesis, draws: Callable[[int], bool]) -> bool:
+    """Return whether two hypotheses differ by a near-tie: in their score, or at the first token that differs.
+
+    `draws` tells whether the random number of a step is next to what gives the token of `fast`.
+    """
     if abs(written.score - fast.score) < NEAR:
         return True
     pairs = zip([*written.tokens, -1], [*fast.tokens, -1], strict=False)
     first = next((t for t, (a, b) in enumerate(pairs) if a != b), 0)
-    return abs(written.token_log_probs[first] - fast.token_log_probs[first]) < NEAR
+    return draws(first) or abs(written.token_log_probs[first] - fast.token_log_probs[first]) < NEAR
 
 
 def distance(written: Hypothesis, fast: Hypothesis) -> float:
@@ -175,7 +203,7 @@ def compare(name: str, setting: Setting, roads: Roads, lines: Sequence[list[int]
             start = time.perf_counter()
             results.append(compute(ids, first, setting, texts))
             seconds[road] += time.perf_counter() - start
-        for written, fast in zip(*results, strict=True):
+        for number, (written, fast) in enumerate(zip(*results, strict=True)):
             if [h.tokens for h in written] == [h.tokens for h in fast]:
                 flags = [(h.finished, h.failed) for h in written] == [(h.finished, h.failed) for h in fast]
                 differ += not flags
@@ -183,7 +211,9 @@ def compare(name: str, setting: Setting, roads: Roads, lines: Sequence[list[int]
                 continue
             differ += 1
             pairs = [pair for pair in zip(written, fast, strict=False) if pair[0].tokens != pair[1].tokens]
-            near += all(is_near(*pair) for pair in pairs) and len(written) == len(fast)
+            tokens = [*pairs[0][1].tokens, roads.loaded.tokenizers.tgt.vocab.eos] if pairs else []
+            draws = partial(roads.draws_from, ids[number], first + number, setting, tokens)
+            near += all(is_near(*pair, draws) for pair in pairs) and len(written) == len(fast)
     ratio = seconds[0] / max(seconds[1], 1e-9)
     print(f"{name:28}{differ:8}{near:8}{largest:12.1e}{seconds[0]:10.2f}{seconds[1]:10.2f}{ratio:8.2f}", flush=True)
     return differ == near
