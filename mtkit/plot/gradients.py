@@ -33,7 +33,9 @@ def draw_gradients(curves: Sequence[GradientCurve], path: Path) -> None:
     with figure_file(path, width=6.0, height=4.2) as figure:
         axes = figure.subplots()
         for number, (_, norms) in enumerate(curves):
-            axes.plot(np.arange(len(norms)), np.maximum(norms, LOWEST), **line_style(number), linewidth=1.6)
+            marker = "o" if len(norms) == 1 else ""  # a line of one point is invisible
+            style = {**line_style(number), "marker": marker, "linewidth": 1.6}
+            axes.plot(np.arange(len(norms)), np.maximum(norms, LOWEST), **style)
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(lambda value, _: f"10{str(round(math.log10(value))).translate(_SUPERSCRIPTS)}")
         axes.yaxis.set_minor_formatter("")  # matplotlib's would write TeX

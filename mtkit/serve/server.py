@@ -91,8 +91,14 @@ class _Server(uvicorn.Server):
         try:
             yield
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                loop.remove_signal_handler(number)
+            loop.remove_signal_handler(signal.SIGINT)  # a second Ctrl-C ends at once
+            _ignore_signals()
+
+
+def _ignore_signals() -> None:
+    """Ignore further SIGTERM and SIGHUP: the server is ending, and models and documents are still to be closed."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
@@ -143,7 +149,10 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
     with _listen(settings) as sock:
         if not is_local(settings.host) and settings.keys is None:
             note("everybody who reaches this address can translate: no keys are asked for")
-        asyncio.run(run(sock))
+        try:
+            asyncio.run(run(sock))
+        finally:
+            _ignore_signals()  # the loop has restored what the system does: end at once
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

@@ -143,6 +143,7 @@ NO_KEYS = {  # methods, attributes and files
     "model.bin",
     "tokenizer.json",
     "training.resolved_batch_tokens",
+    "model.yml",  # in a file of Marian
 }
 
 
