@@ -164,13 +164,15 @@ async def many_clients(port: int, lines: Sequence[str], clients: int, seconds: f
 def half_load(model: str, lines: Sequence[str], clients: int, seconds: float, workers: int) -> None:
     with server(model, "--workers", str(workers), "--cache", "0") as (pid, port):
         full = len(lines) / asyncio.run(send_all(port, lines, size=1, connections=64))
+        used = [sum(map(memory_of, children(pid))) >> 20]
         before, ours = processor_seconds(pid), resource.getrusage(resource.RUSAGE_SELF).ru_utime
         times = asyncio.run(many_clients(port, lines, clients, seconds, full / 2))
         ours, theirs = resource.getrusage(resource.RUSAGE_SELF).ru_utime - ours, processor_seconds(pid) - before
+        used.append(sum(map(memory_of, children(pid))) >> 20)
     p50, p99 = times[len(times) // 2], times[int(0.99 * len(times))]
     print(f"{clients} clients, {seconds:.0f} s: {len(times)} requests, {full:.0f}/s at full load")
     print(f"p50 {1000 * p50:.0f} ms, p99 {1000 * p99:.0f} ms, ratio {p99 / p50:.1f}")
-    print(f"processor: server {theirs:.0f} s, generator {ours:.0f} s")
+    print(f"processor: server {theirs:.0f} s, generator {ours:.0f} s; memory before and after: {used} MiB")
 
 
 def memory(model: str, lines: Sequence[str], requests: int) -> None:
