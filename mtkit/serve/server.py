@@ -83,22 +83,21 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Handle signals while the server runs; called by uvicorn."""
+        """Handle signals while the server runs; called by uvicorn.
+
+        From its end on SIGTERM and SIGHUP have no effect, because models and documents are still to be closed. Handlers
+        of the loop would end with it, and the system's come back, which ends the process at once.
+        """
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.add_signal_handler(signal.SIGINT, self.handle_exit, signal.SIGINT, None)
+        signal.signal(signal.SIGTERM, self.handle_exit)
+        signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(self._reload))
         try:
             yield
         finally:
             loop.remove_signal_handler(signal.SIGINT)  # a second Ctrl-C ends at once
-            _ignore_signals()
-
-
-def _ignore_signals() -> None:
-    """Ignore further SIGTERM and SIGHUP: the server is ending, and models and documents are still to be closed."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
 
 
 def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
@@ -149,10 +148,7 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
     with _listen(settings) as sock:
         if not is_local(settings.host) and settings.keys is None:
             note("everybody who reaches this address can translate: no keys are asked for")
-        try:
-            asyncio.run(run(sock))
-        finally:
-            _ignore_signals()  # the loop has restored what the system does: end at once
+        asyncio.run(run(sock))
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

@@ -33,6 +33,12 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
+def characters_accepted(server: Server) -> float:
+    """Characters of all requests that the server has read."""
+    values = re.findall(r"^mtkit_source_characters_total\{.*\} (\S+)$", server.client.get("/metrics").text, re.M)
+    return sum(map(float, values))
+
+
 def test_no_process_imports_torch(models: dict[str, Path]) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "mtkit", "serve", str(models["en-de"]), "--port", "0"]
     environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}  # of the processes that translate too
@@ -82,7 +88,7 @@ def test_sigterm_finishes_what_is_accepted(models: dict[str, Path], translated: 
     with running(str(models["en-de"]), "--workers", "1", "--cache", "0") as server:
         with ThreadPoolExecutor(20) as pool:
             answers = [pool.submit(server.translate, q=LINES) for _ in range(20)]
-            wait_until(lambda: "mtkit_queue_texts 0.0" not in server.client.get("/metrics").text)
+            wait_until(lambda: characters_accepted(server) == 20 * sum(map(len, LINES)))
             for worker in server.workers():  # as systemd does
                 os.kill(worker, signal.SIGTERM)
             server.process.send_signal(signal.SIGTERM)
