@@ -85,17 +85,18 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Generator[None, None, None]:
         """Handle signals while the server runs; called by uvicorn.
 
-        From its end on SIGTERM and SIGHUP have no effect, because models and documents are still to be closed. Handlers
-        of the loop would end with it, and the system's come back, which ends the process at once.
+        From its end on SIGTERM and SIGHUP have no effect, because models and documents are still to be closed. SIGTERM
+        is not the loop's: at its end the system's handler would come back for a moment, which ends the process at once.
         """
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self.handle_exit, signal.SIGINT, None)
         signal.signal(signal.SIGTERM, self.handle_exit)
-        signal.signal(signal.SIGHUP, lambda *_: loop.call_soon_threadsafe(self._reload))
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
         try:
             yield
         finally:
             loop.remove_signal_handler(signal.SIGINT)  # a second Ctrl-C ends at once
+            loop.remove_signal_handler(signal.SIGHUP)
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
 
