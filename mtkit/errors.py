@@ -121,11 +121,11 @@ def require_extra(extra: str, package: str) -> Iterator[None]:
     """A block that imports an optional package, or calls what imports it.
 
     Raises:
-        MissingExtraError: it is not installed.
+        MissingExtraError: it is not installed, or cannot be imported beside the packages that are.
     """
     try:
         yield
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise MissingExtraError(extra, package) from error
 
 

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.errors import DamagedError, FormatError, Interrupted, MissingExtraError, MtkitError, UsageError
+from mtkit.errors import (
+    DamagedError,
+    FormatError,
+    Interrupted,
+    MissingExtraError,
+    MtkitError,
+    UsageError,
+    require_extra,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,3 +39,16 @@ def test_a_format_error_names_both_versions_and_the_remedy() -> None:
     assert str(error) == (
         "m: written by mtkit 0.1.0 in format 1, but mtkit 0.2.0 reads format 2; train it again, or use mtkit 0.1.0"
     )
+
+
+@pytest.mark.parametrize("content", [None, "from os import nothing"])
+def test_an_optional_package_that_cannot_be_imported_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
+) -> None:
+    """It is missing, or another version of a package that it needs is installed."""
+    if content is not None:
+        (tmp_path / "optional_package.py").write_text(content)
+        monkeypatch.syspath_prepend(tmp_path)
+    message = r"needs the package gensim: pip install 'mtkit\[vectors\]'"
+    with pytest.raises(MissingExtraError, match=message), require_extra("vectors", "gensim"):
+        import optional_package  # noqa: F401
