@@ -63,7 +63,7 @@ def positions(rng: random.Random, path: Path) -> None:
 
 
 @pytest.mark.parametrize("draw", [curves, study_curves, by_length, attention, gradients, positions])
-@pytest.mark.parametrize("seed", range(34))  # 204 pictures
+@pytest.mark.parametrize("seed", range(40))  # 240 pictures
 def test_no_text_is_cut_or_covered(
     draw: Callable[[random.Random, Path], None], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
