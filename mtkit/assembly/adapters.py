@@ -71,7 +71,7 @@ class AdaptedTranslators:
     def _checked(self, lines: Iterable[Line], first: int) -> Iterator[Line]:
         for number, line in enumerate(lines, start=first):
             if (name := adapter_of(line)) not in self._translators:
-                known = ", ".join(sorted(self._translators)[1:])
+                known = ", ".join(sorted(filter(None, self._translators)))
                 raise DataError(f"line {number}: adapter {name[:MAX_QUOTED]!r}: unknown; the adapters are {known}")
             yield line
 

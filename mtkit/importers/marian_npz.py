@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sentencepiece
 import yaml
 from numpy.typing import NDArray
 
@@ -23,6 +22,7 @@ from mtkit.errors import DataError, MissingInputError, RecipeError
 from mtkit.importers.architectures.architecture import require
 from mtkit.importers.architectures.bart_layers import DECODER, ENCODER, LAYER, OUTPUT_BIAS, SHARED
 from mtkit.importers.foreign_folder import GENERATION, Fields, ForeignFolder
+from mtkit.importers.vocabulary import read_pieces
 from mtkit.inference.packing import as_float32
 from mtkit.io.files import translate_read_errors
 from mtkit.io.printable import printable
@@ -176,11 +176,7 @@ class MarianFolder(ForeignFolder):
 
     def _read_vocabulary(self, path: Path) -> list[str]:
         if path.suffix == ".spm":
-            try:
-                processor = sentencepiece.SentencePieceProcessor(model_proto=super().bytes(path.name))
-            except RuntimeError as error:
-                raise DataError(f"{path}: damaged, cut off, or no sentencepiece model; copy it again") from error
-            return list(processor.id_to_piece(list(range(processor.get_piece_size()))))
+            return read_pieces(ForeignFolder(self.path), path.name)
         try:
             loader = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader  # which makes texts alone
             loaded = yaml.load(super().bytes(path.name), Loader=loader)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from mtkit.text.subword.mapped_vocabulary import TokenList, with_vocabulary
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 
+SENTENCEPIECE = "sentencepiece.bpe.model"  # of models that share one vocabulary
 VOCABULARY, TOKENIZER_SETTINGS = "vocab.json", "tokenizer_config.json"
 TOKENIZER, SPECIAL_TOKENS_MAP = "tokenizer.json", "special_tokens_map.json"
 MAX_LANGUAGES = 1000  # ids after those of the pieces
@@ -136,16 +138,33 @@ def _special_id(fields: Fields, key: str, size: int) -> int:
     return int(value)
 
 
-def _tokenizer(folder: ForeignFolder, model: str, tokens: TokenList, vocabulary: str) -> Tokenizer:
-    """A sentencepiece model with the ids of a vocabulary."""
-    path, content = folder.path / model, folder.bytes(model)
+@contextmanager
+def sentencepiece_errors(path: Path) -> Iterator[None]:
+    """Raise DataError where sentencepiece cannot read the model of a file in the block."""
     try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=content)
-        pieces: Sequence[str] = processor.id_to_piece(list(range(processor.get_piece_size())))
-        share = len(set(pieces) & set(tokens.tokens)) / max(1, len(pieces))
-        tokenizer = Tokenizer(with_vocabulary(content, tokens))
+        yield
     except (RuntimeError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: damaged, cut off, or no sentencepiece model; copy it again") from error
+
+
+def read_pieces(folder: ForeignFolder, model: str) -> list[str]:
+    """The pieces of a sentencepiece model by id.
+
+    Raises:
+        MissingInputError, ReadWriteError: there is no such file, or it cannot be read.
+        DataError: it is damaged.
+    """
+    with sentencepiece_errors(folder.path / model):
+        processor = sentencepiece.SentencePieceProcessor(model_proto=folder.bytes(model))
+        return list(processor.id_to_piece(list(range(processor.get_piece_size()))))
+
+
+def _tokenizer(folder: ForeignFolder, model: str, tokens: TokenList, vocabulary: str) -> Tokenizer:
+    """A sentencepiece model with the ids of a vocabulary."""
+    path, pieces = folder.path / model, read_pieces(folder, model)
+    share = len(set(pieces) & set(tokens.tokens)) / max(1, len(pieces))
+    with sentencepiece_errors(path):
+        tokenizer = Tokenizer(with_vocabulary(folder.bytes(model), tokens))
     if share < MIN_SHARE:
         raise DataError(
             f"{path}: {share:.0%} of its pieces are in {folder.path / vocabulary}; it is the tokenizer of another "
@@ -188,12 +207,7 @@ def sentencepiece_language_tokens(folder: ForeignFolder, model: str) -> Language
         MissingInputError, ReadWriteError: a file is missing, or cannot be read.
         DataError: a file is damaged.
     """
-    path = folder.path / model
-    try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=folder.bytes(model))
-    except RuntimeError as error:
-        raise DataError(f"{path}: damaged, cut off, or no sentencepiece model; copy it again") from error
-    names = ["<s>", "<pad>", "</s>", "<unk>", *processor.id_to_piece(list(range(3, processor.get_piece_size())))]
+    names = ["<s>", "<pad>", "</s>", "<unk>", *read_pieces(folder, model)[3:]]
     added = folder.optional_table(TOKENIZER).get("added_tokens", list, [])
     listed = folder.optional_table(SPECIAL_TOKENS_MAP).get("additional_special_tokens", list, [])
     pairs = [(each.get("content"), each.get("id")) for each in added if isinstance(each, dict)]
@@ -212,7 +226,7 @@ def sentencepiece_language_tokens(folder: ForeignFolder, model: str) -> Language
     names += [f"<unused{number}>" for number in range(len(names), max(codes.values()) + 1)]
     for code, number in codes.items():
         names[number] = code
-    return LanguageTokens(path, names, codes)
+    return LanguageTokens(folder.path / model, names, codes)
 
 
 def read_language_tokenizers(

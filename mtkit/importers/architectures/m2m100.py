@@ -10,6 +10,7 @@ from mtkit.importers.architectures.architecture import ForeignArchitecture, Weig
 from mtkit.importers.architectures.bart_layers import DECODER, ENCODER, OUTPUT, SHARED, layer_weights, transformer_keys
 from mtkit.importers.foreign_folder import Fields, ForeignFolder
 from mtkit.importers.vocabulary import (
+    SENTENCEPIECE,
     VOCABULARY,
     ForeignTokenizers,
     LanguagePair,
@@ -21,7 +22,6 @@ from mtkit.layers.norms.config import PreNormConfig
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
 from mtkit.models.transformer.config import TransformerConfig
 
-SENTENCEPIECE = "sentencepiece.bpe.model"
 # codes of M2M-100's languages in the order of their tokens; Fan et al. 2020, table 1. https://arxiv.org/abs/2010.11125
 LANGUAGES = tuple(
     re.findall(

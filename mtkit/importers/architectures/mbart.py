@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from mtkit.errors import DataError
 from mtkit.importers.architectures.architecture import ForeignArchitecture, WeightNames, require
 from mtkit.importers.architectures.bart_layers import DECODER, ENCODER, OUTPUT, SHARED, layer_weights, transformer_keys
-from mtkit.importers.architectures.m2m100 import SENTENCEPIECE
 from mtkit.importers.foreign_folder import Fields, ForeignFolder
 from mtkit.importers.vocabulary import (
+    SENTENCEPIECE,
     ForeignTokenizers,
     LanguagePair,
     read_language_tokenizers,
