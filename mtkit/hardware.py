@@ -122,16 +122,24 @@ def tell_torch_num_threads() -> None:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread within the block."""
+def restored_threads() -> Iterator[None]:
+    """Return to the present number of threads after the block."""
     global _num_threads
     chosen, before = _num_threads, num_threads()
-    set_num_threads(1)
     try:
         yield
     finally:
-        set_num_threads(before)
+        if num_threads() != before:
+            set_num_threads(before)
         _num_threads = chosen
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread within the block."""
+    with restored_threads():
+        set_num_threads(1)
+        yield
 
 
 def has_gpu() -> bool:

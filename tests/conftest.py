@@ -58,10 +58,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.fixture(autouse=True)
 def threads_of_this_test() -> Iterator[None]:
     """A command with `--threads` sets those of the process, and sums of other tests would come in another order."""
-    from mtkit import hardware  # imported here: the environment above is set before
+    from mtkit.hardware import restored_threads  # imported here: the environment above is set before
 
-    chosen, before = hardware._num_threads, hardware.num_threads()
-    yield
-    if hardware.num_threads() != before:
-        hardware.set_num_threads(before)
-    hardware._num_threads = chosen
+    with restored_threads():
+        yield
