@@ -92,13 +92,14 @@ class Removal:
         following = [word for word in words if word[0] >= piece.start]
         if not previous:
             return 0
-        if not following and piece.text.lstrip()[0] in ",:":
+        if not following and piece.text.lstrip()[0] in ",:":  # it closes the sentence, before the final stop
             return len(aligned.hyp.rstrip(_STOPS))
+        # with a stop between the word before it and itself, a piece begins what follows
         is_set_off = any(c in _STOPS for c in self.rest[previous[-1][1] : piece.start])
         sides = [(previous[::-1], 1), (following, 0)]
         if is_set_off or self._is_attached_after(piece):
             sides.reverse()
-        for distance in range(MAX_DISTANCE):
+        for distance in range(MAX_DISTANCE):  # a word may have no counterpart; then the next one on either side
             for side, edge in sides:
                 if distance < len(side) and (place := _range(aligned, side[distance])) is not None:
                     return place[edge]
