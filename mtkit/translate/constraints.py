@@ -97,7 +97,8 @@ def tokenize_constraints(lines: Iterable[Line], first: int, tokenizer: Tokenizer
         if not isinstance(line, str | ConstrainedLine):
             raise TypeError(f"line {number}: a str is expected, not {type(line).__name__}")
         if name := adapter_of(line):
-            raise DataError(f"line {number}: adapter {name[:MAX_QUOTED]!r}: no adapter has a name; give NAME=FOLDER")
+            remedy = "name its folder by --adapter NAME=FOLDER"
+            raise DataError(f"line {number}: adapter {name[:MAX_QUOTED]!r}: unknown; {remedy}")
         if isinstance(line, str) or not (line.prefix or line.include or line.exclude):
             yield LineRequest(text_of(line))
         else:
