@@ -1,6 +1,6 @@
 """What must come through: shares of spans that a model puts in place, flags or loses, and the BLEU that it costs.
 
-    python tools/benchmarks/fidelity.py measure MODEL [--src FILE --ref FILE] [--lines 2000]
+    python tools/benchmarks/fidelity.py measure MODEL [--src FILE --ref FILE | --held-out] [--lines 2000]
     python tools/benchmarks/fidelity.py made SRC TGT [--lines 2000] [--share 1.0] [--seed 1] -o PREFIX
     python tools/benchmarks/fidelity.py quickstart RUN -o FOLDER [--updates 400]
     python tools/benchmarks/fidelity.py glossary MODEL --src FILE --ref FILE [--terms 8]
@@ -8,7 +8,8 @@
 `measure` translates each line with and without restoring and prints a row for each. A span is in place if the
 translation has it, or elsewhere if, in a made set, it is not behind the same word as in the reference. Of the others
 those are flagged whose line has the flag `missing` or `numbers`; the rest is silent. Without files it measures on a
-made set from the embedded valid set. `made` writes a made set: lines of two parallel files, each with one span of a
+made set from the embedded valid set, which the rules of placing were made with; `--held-out` on one from the embedded
+test set, with other spans. `made` writes a made set: lines of two parallel files, each with one span of a
 random kind and text, behind a word that both sides have or before the final stop. `quickstart` fine-tunes the model of
 a finished run of quickstart for a few minutes on a made set from its training text, with and without copy tokens, and
 measures both, and BLEU on the embedded valid set, which has no spans. `glossary` gives terms that no text has (made
@@ -50,6 +51,7 @@ def main() -> None:
     one.add_argument("model", type=Path)
     one.add_argument("--src", type=Path)
     one.add_argument("--ref", type=Path)
+    one.add_argument("--held-out", action="store_true")
     one.add_argument("--lines", type=int, default=2000)
     one = programs.add_parser("made")
     one.add_argument("src", type=Path)
@@ -69,8 +71,8 @@ def main() -> None:
     one.add_argument("--terms", type=int, default=8)
     options = parser.parse_args()
     if options.program == "measure":
-        pairs = made_pairs(options.lines) if options.src is None else read(options.src, options.ref)[: options.lines]
-        report(options.model, pairs)
+        made = made_pairs("test", options.lines, seed=2) if options.held_out else made_pairs("valid", options.lines)
+        report(options.model, made if options.src is None else read(options.src, options.ref)[: options.lines])
     elif options.program == "made":
         pairs = with_spans(read(options.src, options.tgt), options.lines, options.share, options.seed)
         write(options.output, pairs)
@@ -101,9 +103,9 @@ def write(prefix: str, pairs: Iterable[Pair]) -> None:
         Path(f"{prefix}.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def made_pairs(lines: int) -> list[Pair]:
-    """A made set from the embedded valid set."""
-    return with_spans(read(DATA / "valid.en", DATA / "valid.de"), lines, 1.0, 1)
+def made_pairs(name: str, lines: int, seed: int = 1) -> list[Pair]:
+    """A made set from a part of the embedded corpus."""
+    return with_spans(read(DATA / f"{name}.en", DATA / f"{name}.de"), lines, 1.0, seed)
 
 
 def with_spans(pairs: Sequence[Pair], lines: int, share: float, seed: int) -> list[Pair]:
@@ -227,7 +229,7 @@ training:
         )
         mtkit.run(mtkit.load_recipe(str(recipe)), run_dir=recipe.with_suffix(""))
         print(f"\ncopy tokens: {copies}\n")
-        report(recipe.with_suffix(""), [*made_pairs(2000), *read(DATA / "valid.en", DATA / "valid.de")])
+        report(recipe.with_suffix(""), [*made_pairs("valid", 2000), *read(DATA / "valid.en", DATA / "valid.de")])
 
 
 def report_glossary(model: Path, pairs: Sequence[Pair], num_terms: int) -> None:
