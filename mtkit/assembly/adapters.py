@@ -9,7 +9,8 @@ from pathlib import Path
 from mtkit.assembly.translator_spec import TranslatorSpec
 from mtkit.errors import DataError
 from mtkit.translate.constraints import MAX_QUOTED, Line, adapter_of
-from mtkit.translate.translator import Translation, read_windows
+from mtkit.translate.segments.windows import read_windows
+from mtkit.translate.translation import Translation
 
 
 class AdaptedTranslators:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mtkit.text.form.plain import plain
 from mtkit.text.structure.sentences import split_sentences
-from mtkit.translate.segment import space_between
+from mtkit.translate.segments.merge import space_between
 
 PIECE = 800  # characters of a group of sentences
 

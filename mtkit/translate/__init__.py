@@ -2,8 +2,7 @@
 
 translator          Translator: lines to translations, in order
 engines/            what translates a batch
-segment             lines and their parts: splitting, and merging of the translations
-long_lines          where a line is split that is longer than any training source
+segments/           lines and their parts: splitting, and merging of the translations
 constraints         prefix, included and excluded texts of a line
 translation         the result for a line
 fidelity/           what a translation must contain: spans of the source, terms

@@ -18,7 +18,7 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.constraints import LineRequest
 from mtkit.translate.engines.batch_budget import BatchBudget, ItemError, name_line
 from mtkit.translate.engines.interface import Engine, special_ids
-from mtkit.translate.segment import split_lines
+from mtkit.translate.segments.split import split_lines
 
 BATCH_TOKENS = 8192  # sentences × longest side of a batch
 _OOM_REMEDY = "split source and translation, or use a machine with more memory"

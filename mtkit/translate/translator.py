@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from mtkit.errors import ComputeError, DataError, MtkitError, NonFiniteError
 from mtkit.search.config import SearchConfig
@@ -14,19 +14,21 @@ from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.text.lines import require_list
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.constraints import Line, LineRequest, TokenConstraints, text_of, tokenize_constraints
+from mtkit.translate.constraints import Line, LineRequest, TokenConstraints, tokenize_constraints
 from mtkit.translate.engines.batch_budget import BatchBudget, name_line
 from mtkit.translate.engines.interface import Engine, special_ids
 from mtkit.translate.fidelity.repair import Repair
-from mtkit.translate.long_lines import MAX_CHUNK
 from mtkit.translate.repetition import has_loop
 from mtkit.translate.reranking import Candidate, Rerank, rerank_until_error
-from mtkit.translate.segment import LineMerger, Segment, collapse_newlines, split_lines
+from mtkit.translate.segments.long_lines import MAX_CHUNK
+from mtkit.translate.segments.merge import LineMerger, collapse_newlines
+from mtkit.translate.segments.segment import Segment
+from mtkit.translate.segments.split import split_lines
+from mtkit.translate.segments.windows import read_windows
 from mtkit.translate.translation import Translation, TranslationOptions
 
 __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator"]
 
-L = TypeVar("L", bound=Line | LineRequest)
 BATCH_TOKENS = 24_576  # on a CPU, smaller batches spend more time per token, larger ones hardly less
 MAX_SEGMENTS = 8192  # that are searched at a time, which limits the memory; a window of ordinary lines has fewer
 _OOM_REMEDY = "split the line, or reduce --beam-size or --workers"
@@ -304,29 +306,3 @@ class _End:
         """End at a line that failed, unless one before it did."""
         if line < self.line:
             self.line, self.error = line, error
-
-
-def read_windows(lines: Iterable[L], options: TranslationOptions) -> Iterator[tuple[list[L], MtkitError | None]]:
-    """Read lines in windows, to be sorted by length; the last one comes with the error that ended the reading.
-
-    A line of more than MAX_CHUNK characters is a window of its own, so that the lines before it need not wait for it.
-    """
-    max_lines = min(options.window, options.flush_every or options.window)
-    window: list[L] = []
-    characters = 0
-    try:
-        for line in lines:
-            length = len(text_of(line))
-            if length > MAX_CHUNK and window:
-                yield window, None
-                window, characters = [], 0
-            window.append(line)
-            characters += length
-            if len(window) == max_lines or characters >= options.window_characters or length > MAX_CHUNK:
-                yield window, None
-                window, characters = [], 0
-    except MtkitError as error:
-        yield window, error
-        return
-    if window:
-        yield window, None

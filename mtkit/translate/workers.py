@@ -25,7 +25,8 @@ from mtkit.errors import MtkitError, ReadWriteError, UsageError
 from mtkit.hardware import num_threads, one_thread, runs_on_cpu, set_num_threads
 from mtkit.signals import blocked_in_workers
 from mtkit.translate.constraints import Line
-from mtkit.translate.translator import Translation, TranslationOptions, read_windows
+from mtkit.translate.segments.windows import read_windows
+from mtkit.translate.translation import Translation, TranslationOptions
 
 T = TypeVar("T")
 CHUNK_LINES = 512  # lines sent to a worker at a time: enough to sort by length, few enough to balance the load

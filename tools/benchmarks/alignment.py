@@ -21,7 +21,7 @@ from mtkit.search.hypothesis import Hypothesis
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.fidelity import ranges
-from mtkit.translate.segment import Segment
+from mtkit.translate.segments.segment import Segment
 
 DATA = Path(__file__).parent / "alignments"
 SHARES = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -19,7 +19,7 @@ from mtkit.translate.fidelity.ranges import Aligned
 from mtkit.translate.fidelity.removal import Removal
 from mtkit.translate.fidelity.restore import can_restore, fidelity_flags, restore
 from mtkit.translate.repetition import has_loop
-from mtkit.translate.segment import Segment
+from mtkit.translate.segments.segment import Segment
 
 MAX_ROUNDS = 2  # of translation without spans; the second one leaves out what the first one lost
 

@@ -23,8 +23,8 @@ from mtkit.io.files import translate_write_errors
 from mtkit.io.part_file import PartFile, open_part_file
 from mtkit.translate.constraints import Line, as_plain
 from mtkit.translate.output.formats import Format, as_text
-from mtkit.translate.translation import Translation
-from mtkit.translate.translator import TranslationOptions, read_windows
+from mtkit.translate.segments.windows import read_windows
+from mtkit.translate.translation import Translation, TranslationOptions
 from mtkit.translate.workers import LineTranslator, translator_pool, window_options
 
 

@@ -12,7 +12,7 @@ from mtkit.search.config import DiverseBeamConfig, MaxLength, MinimumBayesRiskCo
 from mtkit.search.interface import Hypothesis
 from mtkit.translate.alignment import words_of
 from mtkit.translate.engines.model_engine import ModelEngine
-from mtkit.translate.segment import space_between
+from mtkit.translate.segments.merge import space_between
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import MODELS, UNUSUAL, build_model, sentences, transformer, translator
 

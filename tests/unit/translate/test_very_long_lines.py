@@ -10,19 +10,18 @@ from mtkit.errors import DataError
 from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
-from mtkit.translate import long_lines
 from mtkit.translate import translator as module
 from mtkit.translate.constraints import ConstrainedLine
 from mtkit.translate.engines.model_engine import ModelEngine
-from mtkit.translate.long_lines import MAX_CHUNK, cut_into_chunks, split_line
-from mtkit.translate.translator import TranslationOptions, Translator, read_windows
+from mtkit.translate.segments.long_lines import MAX_CHUNK, cut_into_chunks, split_line
+from mtkit.translate.segments.windows import read_windows
+from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import build_model, translator
 
 
 @pytest.fixture
 def _small_limits(monkeypatch):
-    monkeypatch.setattr(long_lines, "MAX_CHUNK", 40)
-    for name in ("segment", "translator"):
+    for name in ("segments.long_lines", "segments.split", "segments.windows", "translator"):
         monkeypatch.setattr(f"mtkit.translate.{name}.MAX_CHUNK", 40)
     monkeypatch.setattr(module, "MAX_SEGMENTS", 3)
 
@@ -123,9 +122,8 @@ def test_lines_before_a_very_long_one_do_not_wait_for_it():
 
 def test_lines_before_a_very_long_one_are_yielded_before_it_is_translated(tokenizers, monkeypatch):
     engine = translator(tokenizers, max_source_length=12)
-    split = []
-    cut = long_lines.cut_into_chunks
-    monkeypatch.setattr("mtkit.translate.segment.cut_into_chunks", lambda line: (split.append(len(line)), cut(line))[1])
+    split, where = [], "mtkit.translate.segments.split.cut_into_chunks"
+    monkeypatch.setattr(where, lambda line: (split.append(len(line)), cut_into_chunks(line))[1])
     translations = engine.translate(["a dog", "the man", "dog " * MAX_CHUNK])
     assert [each.line for each in itertools.islice(translations, 2)] == [1, 2]
     assert split == []

@@ -15,9 +15,10 @@ import pytest
 from mtkit.errors import DataError, ReadWriteError
 from mtkit.translate.output import translate_to_file as module
 from mtkit.translate.output.translate_to_file import Destination, Output, open_stream, translate_to_file
+from mtkit.translate.segments.windows import read_windows
 from mtkit.translate.source_lines import with_constraints
 from mtkit.translate.translation import Translation
-from mtkit.translate.translator import TranslationOptions, read_windows
+from mtkit.translate.translator import TranslationOptions
 
 LINES = [f"line {number}" for number in range(1, 101)]
 OPTIONS = TranslationOptions(window=8)
