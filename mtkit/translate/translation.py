@@ -13,6 +13,7 @@ from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.translate.fidelity.glossary import Glossary
 
 LANGUAGE_MODEL_WEIGHT = 0.2  # in the range of most papers; tune it on a valid set
+FIDELITY_FLAGS = ("missing", "numbers", "terms")  # see Translation
 Progress = Callable[[int, int, int], None]  # number of a line, its characters translated so far, all its characters
 
 
@@ -64,11 +65,12 @@ class TranslationOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Alternative:
-    """An entry of an n-best list."""
+    """An entry of an n-best list, with those of FIDELITY_FLAGS that it has by itself."""
 
     hyp: str
     score: float
     log_prob: float
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

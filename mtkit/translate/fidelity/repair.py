@@ -25,7 +25,7 @@ MAX_ROUNDS = 2  # of translation without spans; the second one leaves out what t
 
 
 class Repair:
-    """Repairs the best translation of segments."""
+    """Repairs the best translation of segments, and flags all of them."""
 
     def __init__(
         self,
@@ -66,9 +66,8 @@ class Repair:
         for segment in segments:
             hyp, of_line = segment.texts[0], terms[segment.number]
             segment.terms = tuple((segment.text[t.start : t.end], honoured_form(t, hyp) or "") for t in of_line)
-            flags = fidelity_flags(segment.text, wanted[segment.number], hyp)
-            unmet = ("terms",) if not all(form for _, form in segment.terms) else ()
-            segment.flags = (*segment.flags, *flags, *unmet)
+            segment.lacks = [_flags(segment.text, wanted[segment.number], of_line, text) for text in segment.texts]
+            segment.flags = (*segment.flags, *segment.lacks[0])
 
     def _translate_without_spans(self, segments: Sequence[Segment], wanted: dict[int, list[Span]]) -> None:
         """Translate segments that lack spans without these, and keep the translations that lack fewer then."""
@@ -131,6 +130,11 @@ class Repair:
             Aligned.of(s.removal.rest if s.removal and not s.spelled else s.text, src, s.texts[0], tgt, each)
             for s, (src, tgt), each in zip(segments, tokens, attention, strict=True)
         ]
+
+
+def _flags(src: str, spans: Sequence[Span], terms: Sequence[Term], hyp: str) -> tuple[str, ...]:
+    unmet = ("terms",) if not all(honoured_form(term, hyp) for term in terms) else ()
+    return (*fidelity_flags(src, spans, hyp), *unmet)
 
 
 def _restorable(spans: Sequence[Span]) -> set[Span]:

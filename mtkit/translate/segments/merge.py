@@ -14,7 +14,7 @@ from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.alignment import Replacement, links_of, moved_pairs, word_pairs
 from mtkit.translate.segments.segment import Segment
-from mtkit.translate.translation import Alternative, Translation
+from mtkit.translate.translation import FIDELITY_FLAGS, Alternative, Translation
 
 _LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
@@ -81,13 +81,13 @@ class LineMerger:
         first = self._first
         before, after = self._hyp[0], self._trailing_space
         nbest = [
-            (f"{before}{text}{after}", h.score, h.log_prob)
-            for h, text in zip(first.hypotheses, first.texts, strict=True)
+            (f"{before}{text}{after}", h.score, h.log_prob, flags)
+            for h, text, flags in zip(first.hypotheses, first.texts, first.lacks, strict=True)
         ]
         if self._num_segments > 1:
             score = penalty.score_of(log_prob, len(self._token_log_probs))
-            nbest = [(hyp, score, log_prob)]
             self._flags.update(dict.fromkeys(self._flags_of_cut_spans(hyp)))
+            nbest = [(hyp, score, log_prob, tuple(flag for flag in self._flags if flag in FIDELITY_FLAGS))]
         written = to_capitals if self._is_in_capitals else str
         pairs = self._alignment.pairs()
         last_flags = {"limit": not self._is_finished, "excluded": self._violates_exclusion}
@@ -100,7 +100,10 @@ class LineMerger:
             tokens=tuple(self._tokens),
             token_log_probs=tuple(self._token_log_probs),
             alignment=moved_pairs(pairs, hyp, self._replaced) if self._replaced else pairs,
-            nbest=tuple(Alternative(hyp=written(text), score=score, log_prob=nats) for text, score, nats in nbest),
+            nbest=tuple(
+                Alternative(hyp=written(text), score=score, log_prob=nats, flags=flags)
+                for text, score, nats, flags in nbest
+            ),
             length_ratio=num_tokens / max(1, self._num_src_tokens),
             flags=(*self._flags, *(flag for flag, is_set in last_flags.items() if is_set)),
             terms=tuple(self._terms),

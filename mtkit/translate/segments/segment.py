@@ -27,6 +27,7 @@ class Segment:
     hypotheses: list[Hypothesis] = field(default_factory=list)  # best first
     violates_exclusion: bool = False  # all hypotheses contain an excluded text
     texts: list[str] = field(default_factory=list)  # of `hypotheses`
+    lacks: Sequence[tuple[str, ...]] = ()  # flags of each text, see Alternative
     replaced: Sequence[Replacement] = ()  # in the best text
     terms: tuple[tuple[str, str], ...] = ()  # see Translation
     is_in_capitals: bool = False  # whether the line was; `text` is in lower case then

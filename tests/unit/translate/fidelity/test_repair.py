@@ -83,6 +83,31 @@ def test_spans_are_restored_and_other_lines_stay(tokenizers):
     assert any("https://a.b/c?d=1" in r.hyp for r in restored)
 
 
+def test_each_of_the_n_best_has_the_flags_of_what_it_lacks(tokenizers):
+    glossary = Glossary()
+    glossary.add("man", ["Mensch"], "x:1")
+    model = translator(tokenizers, beam_size=4, n_best=4, options=TranslationOptions(glossary=glossary))
+    others: set[str] = set()
+    for source, result in zip(SOURCES, model.translate(SOURCES), strict=True):
+        assert len(result.nbest) == 4
+        assert set(result.nbest[0].flags) == {"missing", "numbers", "terms"} & {*result.flags}
+        for each in result.nbest:
+            lacking = missing_spans(find_spans(source), each.hyp)
+            assert ("missing" in each.flags) == any(not span.is_number for span in lacking)
+            assert ("numbers" in each.flags) >= any(span.is_number for span in lacking)
+            assert ("terms" in each.flags) == ("man" in source.split() and "Mensch" not in each.hyp.split())
+        others.update(flag for each in result.nbest[1:] for flag in each.flags)
+    assert others == {"missing", "numbers", "terms"}
+
+
+def test_a_line_that_was_split_has_one_alternative_with_the_flags_of_all_its_parts(tokenizers):
+    model = translator(tokenizers, max_source_length=8, n_best=2, options=TranslationOptions(restore=False))
+    (result,) = model.translate(["the dog sees {x} . " * 4])
+    (only,) = result.nbest
+    assert "split" in result.flags
+    assert only.flags == ("missing",)
+
+
 def test_terms_are_forced_counted_and_flagged(tokenizers):
     glossary = Glossary()
     for source, form in (("dog", "Köter"), ("red house", "Rotes-Haus")):
