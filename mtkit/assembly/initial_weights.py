@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -20,7 +20,7 @@ from mtkit.models.config import ModelConfig
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.sections import Recipe
-from mtkit.text.subword.tokenizer import Tokenizer
+from mtkit.text.subword.tokenizer import Side, Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.word_vectors import read_token_vectors
 from mtkit.training.config import InitFromConfig, WordVectorsConfig
@@ -29,7 +29,7 @@ from mtkit.training.weights import parameters_of, select_parameters, tensor_name
 Notify = Callable[[str, str], None]  # receives the name of a stage and a message
 
 # tensors with a row for each token of a vocabulary -> side of the vocabulary
-_VOCAB_TENSORS = {
+VOCAB_TENSORS: Mapping[str, Side] = {
     "src_embedding.table.weight": "src",
     "tgt_embedding.table.weight": "tgt",
     "output.weight": "tgt",
@@ -166,7 +166,7 @@ class _PretrainedWeights:
             return None
         self._used.add(self._names[name])
         pretrained = self._weights[self._names[name]]
-        rows = self._rows.get(_VOCAB_TENSORS.get(name, ""))
+        rows = self._rows.get(VOCAB_TENSORS.get(name, ""))
         if rows is None or own.shape[1:] != pretrained.shape[1:]:
             return pretrained
         is_known = torch.from_numpy(rows >= 0).to(own.device)
@@ -180,7 +180,7 @@ class _PretrainedWeights:
 
     def coverage(self) -> list[str]:
         """Return a message for each side whose vocabularies differ: the number of matched tokens."""
-        sides = {_VOCAB_TENSORS[name] for name in self._used & _VOCAB_TENSORS.keys()}
+        sides = {VOCAB_TENSORS[name] for name in self._used & VOCAB_TENSORS.keys()}
         words = {"src": "source", "tgt": "target"}
         return [
             f"it has {(rows >= 0).sum():,} of {len(rows):,} {words[side]} tokens"
@@ -207,7 +207,7 @@ def load_word_vectors(model: TranslationModel, config: WordVectorsConfig, tokeni
     """
     sides = {"src": (config.src, tokenizers.src), "tgt": (config.tgt, tokenizers.tgt)}
     rms = {
-        name: float(weight.square().mean().sqrt()) for name, weight in weights(model).items() if name in _VOCAB_TENSORS
+        name: float(weight.square().mean().sqrt()) for name, weight in weights(model).items() if name in VOCAB_TENSORS
     }
     names, loaded_ids, messages = tensor_names(model), dict[str, NDArray[np.int64]](), []
     for side, (path, tokenizer) in sides.items():

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from mtkit.assembly.translator import load_translator, require_translation_model
 from mtkit.errors import MtkitError, RecipeError, UsageError
+from mtkit.finetuning.extension import EXTENDED, extend_model
 from mtkit.finetuning.mixtures import Mixtures, mix
 from mtkit.finetuning.range_test import RangeTest
 from mtkit.finetuning.report import FinetuneReport, report
@@ -44,6 +45,7 @@ from mtkit.pipeline.train_stage import check_init_sources, resolve_auto_batch_to
 from mtkit.recipe.defaults.facts import NO_LIMITS, BudgetLimits
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
+from mtkit.text.new_pieces import require_extendable
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.training.monitoring.log import Display, NullDisplay
 
@@ -52,7 +54,7 @@ RECORD, RECIPE = "finetune.json", "finetune.yaml"
 RATE = "training.optimiser.learning_rate"
 RANGE_TEST_SHARE = 0.12  # of a budget
 MAX_TRANSLATED = 5000  # lines of --general-source
-_WRITTEN = (OWN, f"{OWN}-pairs", GENERAL, f"{GENERAL}-pairs", f"{GENERAL}-translated", RECIPE, RECORD)
+_WRITTEN = (EXTENDED, OWN, f"{OWN}-pairs", GENERAL, f"{GENERAL}-pairs", f"{GENERAL}-translated", RECIPE, RECORD)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,7 @@ class FinetuneOptions:
         overrides: of the recipe, `key=value` each.
         keep_general: BLEU of general text that a mixture of the weights before and after may lose; None: no mixture.
         adapter: weights that are trained alone; None: all.
+        extend_tokenizer: pieces that own text adds to each subword model at most; None: the tokenizer is kept.
         fresh: delete a training in the run folder and begin again.
     """
 
@@ -83,6 +86,7 @@ class FinetuneOptions:
     overrides: tuple[str, ...] = ()
     keep_general: float | None = None
     adapter: AdapterKind | None = None
+    extend_tokenizer: int | None = None
     fresh: bool = False
 
     @property
@@ -104,6 +108,8 @@ class FinetuneOptions:
             self.general.check()
         if self.general_source is not None:
             replace(self.text, files=(self.general_source, self.general_source), valid=None, test=None).check()
+        if self.extend_tokenizer is not None and self.adapter is not None:
+            raise UsageError("finetune: --adapter does not train the rows that --extend-tokenizer adds; omit one")
         for option, value in (("--general-share", self.general_share), ("--keep-general", self.keep_general)):
             if value is not None and not self.has_general:
                 raise UsageError(f"finetune: {option} needs general text: give --general SRC TGT or --general-source")
@@ -120,30 +126,30 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
     """
     options.check()
     base = find_model(options.base)
-    metadata = _require_base(base, options.prefix)
-    steps = _Steps(options, base, metadata, display or NullDisplay())
+    steps = _Steps(options, base, _require_base(base, options), display or NullDisplay())
     with _locked(options.run):
         steps.prepare_texts()
         recipe = steps.recipe()
         result = stages.run_stages(recipe, run_dir=options.run, fresh=options.fresh, display=display)
         if "train" not in result.content:
             return FinetuneReport(options.run, lines=result.lines)
-        mixtures = steps.mixtures(recipe)
-        return report(recipe, base, RunFolder(options.run), mixtures)
+        return report(recipe, base, RunFolder(options.run), steps.mixtures(recipe))
 
 
-def _require_base(base: Path, prefix: SourcePrefix) -> ModelMetadata:
+def _require_base(base: Path, options: FinetuneOptions) -> ModelMetadata:
     """Metadata of the model, which must translate, with the tag that its sources need.
 
     Raises:
-        UsageError: it is another kind of model, lacks the tag, or begins texts with tokens of their languages.
+        UsageError: it is another kind of model, or the options do not suit it.
         MissingInputError, DataError: it cannot be read.
     """
     stored = read_stored_model(base)
     require_translation_model(stored)
     require_trainable(stored.tokenizers, base)
-    prefix.check_tag(stored.tokenizers, requires_tag=stored.metadata.requires_tag)
-    prefix.ids(stored.tokenizers, max_source_length=stored.metadata.max_source_length)
+    options.prefix.check_tag(stored.tokenizers, requires_tag=stored.metadata.requires_tag)
+    options.prefix.ids(stored.tokenizers, max_source_length=stored.metadata.max_source_length)
+    if options.extend_tokenizer is not None:
+        require_extendable(stored.tokenizers)
     return read_metadata(base)
 
 
@@ -177,17 +183,15 @@ class _Steps:
         """Split own and general text, unless that was done; after an error nothing of it is left."""
         self._compare_record()
         try:
-            own = split_text(self.options.text, self.run / OWN, self.langs)
-            reports = {OWN: own}
+            reports = {OWN: split_text(self.options.text, self.run / OWN, self.langs)}
             if (general := self._general()) is not None:
                 reports[GENERAL] = split_text(general, self.run / GENERAL, self.langs)
         except (MtkitError, KeyboardInterrupt):
             if not RunFolder(self.run).has_training():
                 self._remove_written()
             raise
-        for name, each in reports.items():
-            for line in describe_split(name, each):
-                self._notify("text", line)
+        for line in (line for name, each in reports.items() for line in describe_split(name, each)):
+            self._notify("text", line)
 
     def _general(self) -> GivenText | None:
         """General text as pairs; the model translates text in the source language."""
@@ -213,6 +217,7 @@ class _Steps:
             "general": general.inputs if general else {},
             "--general-share": self.share,
             "--adapter": options.adapter,
+            "--extend-tokenizer": options.extend_tokenizer,
             "--budget": options.limits.words,
             "--tag and --prefix": asdict(options.prefix),
         }
@@ -239,7 +244,7 @@ class _Steps:
         path, overrides = self.run / RECIPE, self.options.overrides
         if not path.is_file():
             plan = TrainingPlan(
-                base=self.base,
+                base=self._initial_model(),
                 metadata=self.metadata,
                 run=self.run,
                 has_general=self.options.has_general,
@@ -257,6 +262,13 @@ class _Steps:
                 (self.run / f".{RECIPE}").unlink(missing_ok=True)
             write_tree(path, tree, reasons)
         return load_recipe(str(path), overrides)
+
+    def _initial_model(self) -> Path:
+        """The folder of the model that the training begins with: the base, or a copy of it with more tokens."""
+        if (count := self.options.extend_tokenizer) is None:
+            return self.base
+        self._notify("tokenizer", extend_model(self.base, self.run, count))
+        return self.run / EXTENDED
 
     def _measured(
         self, tree: dict[str, Any], reasons: dict[str, str], draft: Recipe

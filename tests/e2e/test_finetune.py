@@ -45,17 +45,20 @@ def write(folder: Path, name: str, text: list[tuple[str, str]]) -> tuple[str, st
     return str(files[0]), str(files[1])
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that has learned WORDS."""
-    folder = tmp_path_factory.mktemp("base")
+def train_base(folder: Path, updates: int, *more: str) -> Path:
     write_all(folder)
     write(folder, "train", pairs(300, WORDS, 1))
     size = "d_model: 32, d_ff: 64, num_heads: 2, encoder_layers: 1, decoder_layers: 1, dropout: 0.0"
-    keys = ["max_updates=300", "validate_every=300", "batch_tokens=512", "label_smoothing=0"]
-    keys += ["optimiser={kind: adam, learning_rate: 0.01}", "schedule={kind: linear, warmup: 30}"]
-    run(folder, f"model={{kind: transformer, {size}}}", *(f"training.{key}" for key in keys))
+    keys = [f"max_updates={updates}", f"validate_every={updates}", "batch_tokens=512", "label_smoothing=0"]
+    keys += ["optimiser={kind: adam, learning_rate: 0.01}", f"schedule={{kind: linear, warmup: {updates // 10}}}"]
+    run(folder, f"model={{kind: transformer, {size}}}", *(f"training.{key}" for key in keys), *more)
     return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has learned WORDS."""
+    return train_base(tmp_path_factory.mktemp("base"), 300)
 
 
 @pytest.fixture
@@ -174,6 +177,32 @@ def test_an_adapter_is_written_beside_the_model(mtkit, tmp_path: Path, base: Pat
     assert (code, "--adapter changed since this fine-tuning was started" in err) == (78, True)
 
 
+def test_own_words_get_tokens_of_their_own(tmp_path: Path, capsys) -> None:
+    (tmp_path / "base").mkdir()
+    base, tuned = train_base(tmp_path / "base", 4, "tokenizer={model_type: bpe, vocab_size: 135}"), tmp_path / "tuned"
+    table = {word: f"{name}lein" for word, name in WORDS.items()}
+    own, general = write(tmp_path, "own", pairs(120, table, 2)), write(tmp_path, "general", pairs(120, WORDS, 3))
+    words = ["finetune", str(base), *own, "--general", *general, "--keep-general", "100", *UPDATES, "-o", str(tuned)]
+    words += ["training.max_updates=2", "search.max_length={factor: 1.0, offset: 1}", "--extend-tokenizer"]
+    assert entry.execute([*words, "5"]) == 0, capsys.readouterr().err
+    sizes = [
+        len(load_file(folder / "model.safetensors")["src_embedding.table.weight"])
+        for folder in (base / "model", tuned / "extended", tuned / "model", tuned / "mixture")
+    ]
+    assert [size - sizes[0] for size in sizes] == [0, 5, 5, 5]
+    capsys.readouterr()
+    counts = []
+    for folder in (base, tuned):
+        assert entry.execute(["encode", str(folder), "--side", "tgt", own[1]]) == 0
+        counts.append(len(capsys.readouterr().out.split()))
+    assert counts[1] < counts[0]
+    kept = (tuned / "extended" / "model.safetensors").read_bytes()
+    assert entry.execute([*words, "5"]) == 0
+    assert (tuned / "extended" / "model.safetensors").read_bytes() == kept
+    assert entry.execute([*words, "6"]) == 78
+    assert "--extend-tokenizer changed since this fine-tuning was started" in capsys.readouterr().err
+
+
 def test_the_rate_is_measured_once(mtkit, tmp_path: Path, monkeypatch) -> None:
     own = write(tmp_path, "own", pairs(150, OWN, 2))
     code, _, err = mtkit(*own, *UPDATES[:2])
@@ -276,6 +305,8 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(mtkit, tmp_path: Path, bas
         ([*own, "--keep-general", 1], 2, "--keep-general needs general text"),
         ([*own, "--general-test", *own], 2, "--general-test is the test set of --general"),
         ([*own, "--general", *own, "--general-source", own[0]], 2, "give one of them"),
+        ([*own, "--extend-tokenizer", 5], 2, "only sentencepiece models of kind bpe, byte_bpe and unigram"),
+        ([*own, "--extend-tokenizer", 5, "--adapter", "lora"], 2, "--adapter does not train the rows"),
         ([*own, "--tag", "de"], 2, "tag 'de': unknown"),
         ([*own, "training.lr=1"], 78, "training.lr: no such key"),
     ):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sentencepiece
 from safetensors.numpy import load_file
 
 from mtkit.assembly.translator import load_scorer
@@ -120,6 +121,53 @@ def test_ctranslate2_reads_the_same_model(marian: Path, tmp_path: Path) -> None:
     tokenizers = [(Tokenizer.load(tmp_path / "npz" / f"{side}.model"), text) for side, text in sides]
     tokens = [list(map(each.ids_to_tokens, each.encode(text))) for each, text in tokenizers]
     engine = ctranslate2.Translator(str(tmp_path / "ct2"), compute_type="float32")
+    expected = [sum(each.log_probs) for each in engine.score_batch(*tokens)]
+    found = load_scorer([tmp_path / "npz"], compute_type="float32")(zip(*texts, strict=True))
+    assert [each.log_prob for each in found] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_a_sentencepiece_model_may_be_the_vocabulary(marian: Path, tmp_path: Path, kind: str) -> None:
+    """As Marian trains it, with </s> and <unk> first: ids are those of sentencepiece, scores those of CTranslate2."""
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    texts = [lines(name, 30) for name in ("test.en", "test.de")]
+    (tmp_path / "text").write_text("\n".join([*lines("train.en", 500), *lines("train.de", 500)]))
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "text"),
+        model_prefix=str(marian / "vocab"),
+        model_type=kind,
+        vocab_size=400,
+        bos_id=-1,
+        eos_id=0,
+        unk_id=1,
+        minloglevel=2,
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(marian / "vocab.model"))
+    (marian / "vocab.model").rename(marian / "vocab.spm")
+    for name in ("source.spm", "target.spm", "vocab.yml"):
+        (marian / name).unlink()
+    (marian / "decoder.yml").write_text("vocabs: [vocab.spm, vocab.spm]\n")
+    with np.load(marian / "model.npz") as file:
+        arrays = {name: file[name] for name in file.files if name != "special:model.yml"}
+    numbers = np.random.default_rng(1).normal(scale=0.3, size=(400, 33)).astype(np.float32)
+    arrays |= {"Wemb": numbers[:, :32].copy(), "decoder_ff_logit_out_b": numbers[:, 32][None].copy()}
+    write_npz(marian, arrays)
+    import_model(marian, tmp_path / "npz", Languages("en", "de"))
+    for side, text in zip(("src", "tgt"), texts, strict=True):
+        tokenizer = Tokenizer.load(tmp_path / "npz" / f"{side}.model")
+        assert tokenizer.encode(text) == processor.encode(text)
+        known = [line for line in text if 1 not in processor.encode(line)]
+        assert tokenizer.decode(tokenizer.encode(known)) == known
+        assert len(known) > 20
+        assert (tokenizer.vocab.eos, tokenizer.vocab.unk, tokenizer.vocab.pad) == (0, 1, 400)
+    pieces = [processor.id_to_piece(number) for number in range(400)]
+    listed = "".join(f"{json.dumps(piece, ensure_ascii=False)}: {n}\n" for n, piece in enumerate(pieces))
+    (tmp_path / "vocab.yml").write_text(listed)
+    vocabularies = [str(tmp_path / "vocab.yml")] * 2
+    converter = ctranslate2.converters.MarianConverter(str(marian / "model.npz"), vocabularies)
+    converter.convert(str(tmp_path / "ct2"))
+    engine = ctranslate2.Translator(str(tmp_path / "ct2"), compute_type="float32")
+    tokens = [processor.encode(text, out_type=str) for text in texts]
     expected = [sum(each.log_probs) for each in engine.score_batch(*tokens)]
     found = load_scorer([tmp_path / "npz"], compute_type="float32")(zip(*texts, strict=True))
     assert [each.log_prob for each in found] == pytest.approx(expected, rel=1e-5)

@@ -104,9 +104,13 @@ class Tokenizer:
         """The line after normalisation; the function is idempotent."""
         return normalise(line, self.normalisation)
 
+    def model_text(self, line: str) -> str:
+        """The line as the model reads it: normalised, and with its characters."""
+        return self._alphabet.escape(self.normalise(line))
+
     def encode(self, lines: Sequence[str], *, threads: int = 1) -> list[list[int]]:
         """The ids of each line, without bos and eos. Large batches are fast, and only they benefit from threads."""
-        prepared = [self._alphabet.escape(self.normalise(line)) for line in lines]
+        prepared = [self.model_text(line) for line in lines]
         if len(prepared) == 1 and not self._is_listed:  # sentencepiece starts a thread for any list
             return [self._processor.encode(prepared[0])]
         ids: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
@@ -124,12 +128,12 @@ class Tokenizer:
         """The tokens of a line, one for each of its ids, with unknown ones as they stand in the line."""
         if self.vocab.unk not in ids or self._is_listed:
             return self.ids_to_tokens(ids)
-        tokens = self._processor.encode(self._alphabet.escape(self.normalise(line)), out_type=str)
+        tokens = self._processor.encode(self.model_text(line), out_type=str)
         return list(map(self._alphabet.unescape_token, tokens))
 
     def _spell_out(self, line: str) -> list[str]:
         """The tokens of a line with unknown characters. Such a token never has the name of a token of the model."""
-        tokens: list[str] = self._processor.encode([self._alphabet.escape(self.normalise(line))], out_type=str)[0]
+        tokens: list[str] = self._processor.encode([self.model_text(line)], out_type=str)[0]
         is_unknown = [i == self.vocab.unk and not self._is_listed for i in self._processor.piece_to_id(tokens)]
         parts = [list(each) if spell else [each] for each, spell in zip(tokens, is_unknown, strict=True)]
         return [self._alphabet.unescape_token(part) for each in parts for part in each]
@@ -152,7 +156,7 @@ class Tokenizer:
         """
         if self._sampler is None:
             self._sampler = self._processor.sample if self._is_listed else SubwordSampler(self._processor)
-        return self._sampler(self._alphabet.escape(self.normalise(line)), seed=seed, alpha=alpha)
+        return self._sampler(self.model_text(line), seed=seed, alpha=alpha)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence; special tokens are dropped, bytes that form no character become U+FFFD.

@@ -65,6 +65,12 @@ def finetune(
         Literal["lora", "bias", "norm"] | None,
         typer.Option("--adapter", help="Train updates of low rank, biases or norms alone (docs/finetune.md)."),
     ] = None,
+    extend_tokenizer: Annotated[
+        int | None,
+        typer.Option(
+            "--extend-tokenizer", metavar="N", min=1, help="Add up to N pieces for your text to the tokenizer."
+        ),
+    ] = None,
     budget: Annotated[str | None, typer.Option("--budget", metavar="TIME", help="Fit it to 10m or 2h.")] = None,
     valid: ValidFiles = None,
     test: TestFiles = None,
@@ -77,8 +83,9 @@ def finetune(
 ) -> None:
     """Fine-tune a model on text of your own.
 
-    The tokenizer is kept. The learning rate is measured by short trainings; updates end with patience or the budget.
-    The result is an ordinary run, which a repeated command resumes, and a table of scores before and after.
+    The tokenizer is kept, unless --extend-tokenizer adds pieces. The learning rate is measured by short trainings;
+    updates end with patience or the budget. The result is an ordinary run, which a repeated command resumes, and a
+    table of scores before and after.
     """
     from mtkit.errors import UsageError
     from mtkit.recipe.defaults.facts import check_budget
@@ -112,6 +119,7 @@ def finetune(
         overrides=tuple(overrides),
         keep_general=keep_general,
         adapter=adapter,
+        extend_tokenizer=extend_tokenizer,
         fresh=fresh,
     )
     limit_spinning()

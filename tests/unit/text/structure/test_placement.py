@@ -29,9 +29,7 @@ def test_marks_stand_around_the_words_that_align(source, target, links, expected
     assert (write(placed), certain) == (expected, is_certain)
 
 
-@given(
-    marked_texts(), st.text(alphabet="xy ", max_size=20), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)))
-)
+@given(marked_texts(), st.text(alphabet="xy ", max_size=20), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))))
 def test_a_translation_has_every_mark_nested_whatever_the_alignment(marked: Marked, target, links):
     placed, _ = place_marks(marked, target, links)  # Marked refuses marks that are not nested
     assert placed.text == target

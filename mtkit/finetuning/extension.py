@@ -1,0 +1,70 @@
+"""A copy of a model with more tokens, whose vectors are the means of those that they replace.
+
+Gee et al. 2022, sec. 3.2, https://aclanthology.org/2022.emnlp-industry.41
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from mtkit.assembly.initial_weights import VOCAB_TENSORS
+from mtkit.finetuning.settings import OWN
+from mtkit.io.counts import count_of
+from mtkit.model_folder.folder import read_model, write_model
+from mtkit.model_folder.model_card import model_card
+from mtkit.text.lines import read_lines
+from mtkit.text.new_pieces import Parts, extend_pair
+from mtkit.text.subword.tokenizer import Side
+from mtkit.training.weights import tensor_names, weights
+
+EXTENDED = "extended"  # folder in the run
+
+
+def extend_model(base: Path, run: Path, count: int) -> str:
+    """Write a copy of a model with up to `count` further pieces in each subword model, unless the run has it.
+
+    The pieces are learned from the own text of the run.
+
+    Returns:
+        A sentence about them.
+
+    Raises:
+        UsageError: as `extend_pair`.
+        MissingInputError, DataError, ReadWriteError: model or text cannot be read, or the copy not be written.
+    """
+    output = run / EXTENDED
+    if output.is_dir():
+        return f"with more tokens, in {output}"
+    loaded = read_model(base)
+    langs = loaded.metadata.src_lang, loaded.metadata.tgt_lang
+    src, tgt = (read_lines(run / OWN / f"train.{lang}") for lang in langs)
+    extended = extend_pair(loaded.tokenizers, src, tgt, count)
+    tensors = with_mean_rows(weights(loaded.model), tensor_names(loaded.model), extended.parts)
+    metadata = replace(loaded.metadata, tokenizer=extended.tokenizers.config, storage="float32")
+    card = model_card(metadata, {}, num_parameters=sum(tensor.numel() for tensor in tensors.values()))
+    write_model(output, tensors, metadata, extended.tokenizers, card=card)
+    added = {count_of(len(parts), "token"): None for parts in extended.parts.values()}
+    return f"{' and '.join(added)} added"
+
+
+def with_mean_rows(
+    tensors: Mapping[str, Tensor], names: Mapping[str, str], parts: Mapping[Side, Parts]
+) -> dict[str, Tensor]:
+    """Weights in which every tensor with a row for each token has those of new tokens: the means of their parts' rows.
+
+    Args:
+        names: from `tensor_names`.
+    """
+    result = dict(tensors)
+    for alias, side in VOCAB_TENSORS.items():
+        name = names.get(alias)
+        if name is not None and parts[side]:
+            old = tensors[name]
+            rows = [old[torch.tensor(ids)].mean(dim=0) for ids in parts[side].values()]
+            result[name] = torch.cat([old, torch.stack(rows)])
+    return result
