@@ -170,7 +170,7 @@ class TranslationService:
         self, texts: Sequence[tuple[str, str]], hop: Hop, for_model: dict[str, Any], options: RequestOptions
     ) -> list[dict[str, Any]]:
         """The results of texts, from the cache or the model."""
-        version = (hop.model.digest, *for_model.values())
+        version = (hop.model.name, hop.model.version, *for_model.values())
         results: dict[tuple[str, str], dict[str, Any]] = {}
         missing: dict[tuple[str, str], None] = {}
         for text in texts:

@@ -33,6 +33,7 @@ class ServedModel:
     Attributes:
         name: its folder, by which requests choose among several models of a direction.
         digest: hash of the version that is served.
+        version: number of the version, which differs too when a former one comes back.
         used: when it was used last.
     """
 
@@ -42,13 +43,9 @@ class ServedModel:
     digest: str
     queue: FairQueue
     pool: ModelPool | None = None
+    version: int = 0
     used: float = 0.0
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def is_idle(self) -> bool:
-        """True if nothing waits and nothing is translated."""
-        return not self.queue.count and (self.pool is None or not self.pool.busy)
 
 
 class Hop(NamedTuple):
@@ -126,11 +123,9 @@ class Registry:
             ComputeError: it cannot be loaded.
         """
         model.used = time.monotonic()
-        if model.pool is not None:
-            return
-        async with model.loading:
-            if model.pool is None:
-                async with self._memory:
+        if model.pool is None:
+            async with model.loading, self._memory:
+                if model.pool is None:
                     await self._make_room(_estimated_bytes(model))
                     model.pool = await self._start(model)
 
@@ -150,20 +145,16 @@ class Registry:
     async def _make_room(self, needed: int) -> None:
         """Unload models that are idle, the one that was not used for longest first, until there is room."""
         bound = self._settings.max_memory
-        while bound and (loaded := [each for each in self.models if each.pool is not None]):
-            if sum(each.pool.memory() for each in loaded if each.pool is not None) + needed <= bound:
+        while bound and (loaded := [(each, each.pool) for each in self.models if each.pool is not None]):
+            if sum(pool.memory() for _, pool in loaded) + needed <= bound:
                 return
-            if idle := sorted((each for each in loaded if each.is_idle), key=lambda each: each.used):
-                await self._unload(idle[0])
-            else:
+            idle = [(model.used, model, pool) for model, pool in loaded if not model.queue.count and not pool.busy]
+            if not idle:
                 await asyncio.sleep(IDLE_SECONDS)
-
-    async def _unload(self, model: ServedModel) -> None:
-        pool, model.pool = model.pool, None
-        if pool is not None:
+                continue
+            _, model, pool = min(idle, key=lambda each: each[0])
+            model.pool = None
             await pool.retire()
-        if model.queue.count:  # of a request that came meanwhile
-            model.pool = await self._start(model)
 
     async def preload(self) -> None:
         """Load the models that fit into the memory together."""
@@ -176,22 +167,25 @@ class Registry:
     async def reload(self) -> None:
         """Exchange the models whose folders have changed; requests that wait are translated by the new version."""
         for model in self.models:
-            try:
-                folder = find_model(model.path)
-                digest, metadata = model_hash(folder), read_metadata(folder)
-                if digest == model.digest:
-                    continue
-                if (metadata.src_lang, metadata.tgt_lang, metadata.tags) != _languages(model.metadata):
-                    raise UsageError(f"{folder}: translates other languages than before; start the server again")
-                async with model.loading:
-                    pool = None if model.pool is None else await self._start(model)
-            except MtkitError as error:
-                self._note(f"the model before stays: {error}")
-                continue
-            old, model.pool, model.digest, model.metadata = model.pool, pool, digest, metadata
-            if old is not None:
-                await old.retire()
-            self._note(f"{model.name}: exchanged for its new version")
+            async with model.loading:
+                try:
+                    await self._exchange(model)
+                except MtkitError as error:
+                    self._note(f"the model before stays: {error}")
+
+    async def _exchange(self, model: ServedModel) -> None:
+        folder = find_model(model.path)
+        digest, metadata = model_hash(folder), read_metadata(folder)
+        if digest == model.digest:
+            return
+        if _languages(metadata) != _languages(model.metadata):
+            raise UsageError(f"{folder}: translates other languages than before; start the server again")
+        pool = None if model.pool is None else await self._start(model)
+        old, model.pool, model.digest, model.metadata = model.pool, pool, digest, metadata
+        model.version += 1
+        if old is not None:
+            await old.retire()
+        self._note(f"{model.name}: exchanged for its new version")
 
     async def close(self) -> None:
         """End all processes."""

@@ -77,10 +77,6 @@ class ServerConnection(H11Protocol):
 class _Server(uvicorn.Server):
     """A server whose signals are ours."""
 
-    def __init__(self, config: uvicorn.Config, reload: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._reload = reload
-
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Handle signals while the server runs; called by uvicorn.
@@ -91,12 +87,11 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self.handle_exit, signal.SIGINT, None)
         signal.signal(signal.SIGTERM, self.handle_exit)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
         try:
             yield
         finally:
             loop.remove_signal_handler(signal.SIGINT)  # a second Ctrl-C ends at once
-            loop.remove_signal_handler(signal.SIGHUP)
+            loop.remove_signal_handler(signal.SIGHUP)  # of `serve`
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
 
@@ -137,11 +132,11 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
 
     async def run(sock: socket.socket) -> None:
         host, port = sock.getsockname()[:2]
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
         try:
-            if settings.preload:
-                await registry.preload()
+            await registry.preload()
             note(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}")
-            await _Server(config, reload).serve(sockets=[sock])
+            await _Server(config).serve(sockets=[sock])
         finally:
             await jobs.close()
             await registry.close()

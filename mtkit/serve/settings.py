@@ -27,7 +27,6 @@ class ServerSettings:
         search: overrides of the models' search.
         compute_type, device: as `load_translator`.
         max_memory: bytes of all models together; the ones that were not used for longest are unloaded. 0: no bound.
-        preload: whether models are loaded before the first request, as far as they fit into the memory.
         max_characters: of the texts of a request.
         max_file_bytes: of a document.
         max_requests: of a client in a minute; None: any number.
@@ -50,7 +49,6 @@ class ServerSettings:
     compute_type: ComputeType = "auto"
     device: str | None = None
     max_memory: int = 0
-    preload: bool = True
     max_characters: int = 100_000
     max_file_bytes: int = 16 << 20
     max_requests: int | None = None

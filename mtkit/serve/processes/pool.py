@@ -35,7 +35,6 @@ class ModelPool:
     """The processes of one version of a model, which take batches from a queue.
 
     Attributes:
-        compute_type: number format of the model, with `auto` resolved.
         busy: batches that are being translated.
         rate: characters that a worker translates in a second.
     """
@@ -48,7 +47,7 @@ class ModelPool:
         self._is_retired = False
         self._forking = asyncio.Lock()
         self._bytes, self._measured = 0, -math.inf
-        self.compute_type, self.busy, self.rate = "", 0, FIRST_RATE
+        self.busy, self.rate = 0, FIRST_RATE
 
     async def start(self) -> None:
         """Start the processes.
@@ -82,7 +81,7 @@ class ModelPool:
         if "error" in answer:
             self._end()
             raise ComputeError(f"{self._settings['model']}: {answer['error']}")
-        self.compute_type, self._can_fork = answer["compute_type"], answer["can_fork"]
+        self._can_fork = answer["can_fork"]
 
     async def _start_worker(self) -> tuple[socket.socket, int]:
         """A socket of a new worker, and its process."""
@@ -124,10 +123,10 @@ class ModelPool:
     async def _translate_batch(self, sock: socket.socket) -> bool:
         """Translate the next batch; False if the worker has died or is not needed any longer."""
         size = int(min(max(self.rate * BATCH_SECONDS, MIN_BATCH), MAX_BATCH))
-        while not (batch := self._queue.take(size, MAX_TEXTS)):
-            if self._is_retired:
-                return False
+        while not self._is_retired and not (batch := self._queue.take(size, MAX_TEXTS)):
             await self._queue.wait()
+        if self._is_retired:  # what waits is for the next version
+            return False
         begun = time.perf_counter()
         self.busy += 1
         try:

@@ -54,7 +54,7 @@ def main() -> None:
             return
         gc.collect()
         gc.freeze()  # a collection in a copy would touch, and so copy, the memory of all objects
-        send(control, {"compute_type": translator.compute_type, "can_fork": translator.can_fork})
+        send(control, {"can_fork": translator.can_fork})
         _fork_workers(control, translator)
 
 

@@ -1,0 +1,104 @@
+"""Models that are exchanged or unloaded while requests come: who translates what, and how many processes there are."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from mtkit.serve.fair_queue import FairQueue, QueuedRequest
+from mtkit.serve.metrics import ServerMetrics
+from mtkit.serve.processes.pool import ModelPool
+from mtkit.serve.registry import Registry, ServedModel
+
+TURNS = 20  # of the event loop, after which nothing is left to do
+
+
+class _Pool(ModelPool):
+    """A pool whose workers are sockets that never answer."""
+
+    def __init__(self, queue: FairQueue, ended: list[ModelPool]) -> None:
+        super().__init__({}, queue, 1, ServerMetrics())
+        self._ended = ended
+        self._others: list[socket.socket] = []
+
+    async def _start_process(self) -> None:
+        self._can_fork = True
+
+    async def _fork(self) -> tuple[socket.socket, int]:
+        ours, theirs = socket.socketpair()
+        self._others.append(theirs)
+        ours.setblocking(False)
+        return ours, 0
+
+    def memory(self) -> int:
+        return 100
+
+    async def retire(self) -> None:
+        await asyncio.sleep(0)
+        await super().retire()
+
+    def _end(self) -> None:
+        self._ended.append(self)
+        for each in self._others:
+            each.close()
+
+
+async def let_all_run() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+def test_workers_of_a_retired_version_take_nothing_more() -> None:
+    async def run() -> tuple[int, int]:
+        queue, ended = FairQueue(), cast("list[ModelPool]", [])
+        pool = _Pool(queue, ended)
+        await pool.start()
+        await let_all_run()  # its worker waits
+        end = asyncio.create_task(pool.retire())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        queue.add(QueuedRequest("client", {}, [("text", "")]))  # before the worker is awake
+        await let_all_run()
+        counts = queue.count, len(ended)
+        end.cancel()
+        return counts
+
+    assert asyncio.run(run()) == (1, 1)
+
+
+class _Registry(Registry):
+    """A registry of three models, of which two fit into the memory."""
+
+    def __init__(self) -> None:
+        self.ended: list[ModelPool] = []
+        self.started = 0
+        self._settings = cast("Any", SimpleNamespace(max_memory=250))
+        self._memory = asyncio.Lock()
+        metadata = cast("Any", None)
+        self.models = [ServedModel(name, Path(name), metadata, name, FairQueue()) for name in "abc"]
+
+    async def _start(self, model: ServedModel) -> ModelPool:
+        self.started += 1
+        await asyncio.sleep(0)
+        return _Pool(model.queue, self.ended)
+
+
+def test_a_model_that_is_needed_again_while_it_is_unloaded_has_one_pool(monkeypatch: Any) -> None:
+    monkeypatch.setattr("mtkit.serve.registry._estimated_bytes", lambda model: 100)
+
+    async def run() -> tuple[int, int]:
+        registry = _Registry()
+        first, second, third = registry.models
+        await registry.load(first)
+        await registry.load(third)
+        other = asyncio.create_task(registry.load(second))
+        await asyncio.sleep(0)
+        assert first.pool is None
+        first.queue.add(QueuedRequest("client", {}, [("text", "")]))
+        await asyncio.gather(other, registry.load(first))
+        return registry.started - len(registry.ended), sum(each.pool is not None for each in registry.models)
+
+    assert asyncio.run(run()) == (2, 2)
