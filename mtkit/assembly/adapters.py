@@ -6,18 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from mtkit.assembly.translator import load_translators
 from mtkit.assembly.translator_spec import TranslatorSpec
 from mtkit.errors import DataError
 from mtkit.translate.constraints import MAX_QUOTED, Line, adapter_of
 from mtkit.translate.segments.windows import read_windows
 from mtkit.translate.translation import Translation
+from mtkit.translate.translator import Translator
 
 
 class AdaptedTranslators:
     """Translators of a model and of its adapters, with the interface of one Translator.
 
     An adapter is merged into a copy of the matrices that it changes, so that its lines are as fast as those of the
-    model; each adapter takes the memory of a model.
+    model. All other memory is shared: embeddings, output projection, tokenizers.
     """
 
     def __init__(self, base: TranslatorSpec, adapters: Mapping[str, Path]) -> None:
@@ -31,9 +33,13 @@ class AdaptedTranslators:
             UsageError, MissingInputError, DataError: as `load_translator`.
         """
         self.options = base.options
-        self._translators = {"": base.load()}
-        for name, folder in adapters.items():
-            self._translators[name] = replace(base, options=replace(base.options, adapter=folder)).load()
+        options = [base.options, *(replace(base.options, adapter=folder) for folder in adapters.values())]
+        translators = load_translators(**{**vars(base), "options": options})
+        self._translators = dict(zip(["", *adapters], translators, strict=True))
+
+    def __getitem__(self, name: str) -> Translator:
+        """The translator of an adapter, which must be one of them; of the model for the empty name."""
+        return self._translators[name]
 
     @property
     def compute_type(self) -> str:

@@ -15,6 +15,7 @@ from mtkit.translate.engines.interface import Engine
 from mtkit.translate.engines.started_engine import StartedEngine
 
 if TYPE_CHECKING:
+    from mtkit.inference.packing import PackedParts
     from mtkit.translate.engines.model_engine import FusedLanguageModel
 
 PROBE_TOKENS = 6  # of a source and of a target whose scores are compared; any table of positions has as many
@@ -50,10 +51,11 @@ def load_engine(
     device: str,
     rewrite: bool = True,
     language_model: FusedLanguageModel | None = None,
+    parts: PackedParts | None = None,
 ) -> Engine:
     """Load the engine of a model, as `_load_engine`, with the tokens that begin its translations."""
     engine = _load_engine(
-        models, compute_type=compute_type, device=device, rewrite=rewrite, language_model=language_model
+        models, compute_type=compute_type, device=device, rewrite=rewrite, language_model=language_model, parts=parts
     )
     start = models[0].tokenizers.tgt.before
     return StartedEngine(engine, start) if start else engine
@@ -66,6 +68,7 @@ def _load_engine(
     device: str,
     rewrite: bool,
     language_model: FusedLanguageModel | None,
+    parts: PackedParts | None,
 ) -> Engine:
     """Load the engine of a model, or of an ensemble over the same vocabularies.
 
@@ -74,6 +77,7 @@ def _load_engine(
         device: a result of `device_name`.
         rewrite: False: models and searches as they are written.
         language_model: of shallow fusion, which runs as written; None: there is none.
+        parts: packed parts of other models, which are shared where the weights are the same arrays.
 
     Raises:
         UsageError: the device does not support the compute type.
@@ -88,9 +92,10 @@ def _load_engine(
 
     if not _gives_results_of_layers(models[0]):
         return written(models)
-    model = FastModel(models[0].metadata.model, models[0].weights, cpu_compute_type(compute_type))
+    model = FastModel(models[0].metadata.model, models[0].weights, cpu_compute_type(compute_type), parts=parts)
     # The weights are read again for a search that runs as written: most commands need none.
-    return FastEngine(model, name=name, load_written=lambda: written(_read_again([one.folder for one in models])))
+    folder, adapter = models[0].folder, models[0].adapter
+    return FastEngine(model, name=name, load_written=lambda: written([_read_again(folder, adapter)]))
 
 
 def has_library() -> bool:
@@ -124,8 +129,9 @@ def _gives_results_of_layers(model: StoredModel) -> bool:
     )
 
 
-def _read_again(folders: Sequence[Path]) -> list[StoredModel]:
-    return [read_stored_model(folder) for folder in folders]
+def _read_again(folder: Path, adapter: Path | None) -> StoredModel:
+    model = read_stored_model(folder)
+    return model if adapter is None else model.with_adapter(adapter)
 
 
 def _model_engine(

@@ -12,9 +12,6 @@ from mtkit.assembly.engine import device_name, load_engine
 from mtkit.errors import DataError, UsageError
 from mtkit.hardware import set_num_threads
 from mtkit.inference.compute_type import ComputeType
-from mtkit.io.files import hash_file
-from mtkit.model_folder.adapter_folder import read_adapter
-from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.folder import StoredModel, read_stored_model
 from mtkit.recipe.tree import load_search
 from mtkit.search.config import SearchConfig
@@ -67,7 +64,35 @@ def load_translator(
         >>> translator = load_model("runs/quickstart", search_overrides=["beam_size=1"])
         >>> translator.translate_lines(["The dog runs .", "A cat sleeps ."])
     """
-    options = options or TranslationOptions()
+    (translator,) = load_translators(
+        models,
+        [options or TranslationOptions()],
+        search=search,
+        search_overrides=search_overrides,
+        compute_type=compute_type,
+        device=device,
+        threads=threads,
+        allow_masked=allow_masked,
+    )
+    return translator
+
+
+def load_translators(
+    models: Sequence[Path | str] | Path | str,
+    options: Sequence[TranslationOptions],
+    *,
+    search: SearchConfig | None = None,
+    search_overrides: Sequence[str] = (),
+    compute_type: ComputeType = "auto",
+    device: str | None = None,
+    threads: int | None = None,
+    allow_masked: bool = False,
+) -> list[Translator]:
+    """Load a translator for each of several options, which may differ in their adapters.
+
+    The translators share tokenizers, and on the fast road the weights that no adapter changes. Other arguments and
+    errors as `load_translator`.
+    """
     if threads is not None:
         set_num_threads(threads)
     list_of_texts("search_overrides", search_overrides)
@@ -77,24 +102,35 @@ def load_translator(
     device, loaded = device_name(device), _read(paths)  # errors of the device come first
     for one in loaded:
         require_translation_model(one, allow_masked=allow_masked)
-    if options.adapter is not None:
-        loaded = [with_adapter(loaded, options.adapter)]
-    first = loaded[0]
+    first, general = loaded[0], options[0]
     config = _within_positions(search_config(search or first.metadata.search, search_overrides), loaded)
-    ranking = options.language_model and LanguageModelRanking.read(options.language_model, first)
+    ranking = general.language_model and LanguageModelRanking.read(general.language_model, first)
     config = ranking.limit(config) if ranking else config
     rerank = _rerank(config, first.metadata.tgt_lang)
-    place: _Place = {"compute_type": compute_type, "device": device, "rewrite": options.rewrite}
+    place: _Place = {"compute_type": compute_type, "device": device, "rewrite": general.rewrite}
     fused = ranking.fused() if ranking else None
-    return Translator(
-        load_engine(loaded, language_model=fused, **place),
-        first.tokenizers,
-        config,
-        max_source_length=min(one.metadata.max_source_length for one in loaded),
-        options=options,
-        rerank=_both(ranking.reranking(config, **place), rerank) if ranking else rerank,
-        requires_tag=first.metadata.requires_tag,
-    )
+    rerank = _both(ranking.reranking(config, **place), rerank) if ranking else rerank
+    parts = None
+    if len(options) > 1:
+        from mtkit.inference.packing import PackedParts
+
+        parts, loaded = PackedParts(), [replace(one, weights=dict(one.weights)) for one in loaded]
+    translators = []
+    for each in options:
+        engine = load_engine(_adapted(loaded, each.adapter), language_model=fused, parts=parts, **place)
+        translator = Translator(
+            engine,
+            first.tokenizers,
+            config,
+            max_source_length=min(one.metadata.max_source_length for one in loaded),
+            options=each,
+            rerank=rerank,
+            requires_tag=first.metadata.requires_tag,
+        )
+        translators.append(translator)
+        if parts is not None:
+            parts.is_complete = True
+    return translators
 
 
 class _Place(TypedDict):
@@ -184,18 +220,13 @@ def _read(paths: Sequence[Path]) -> list[StoredModel]:
     return loaded
 
 
-def with_adapter(loaded: Sequence[StoredModel], folder: Path) -> StoredModel:
-    """A model with an adapter merged into its weights; those that the adapter does not change are shared.
-
-    Raises:
-        UsageError: there are several models.
-        MissingInputError, DataError: the adapter cannot be read, or belongs to another model.
-    """
+def _adapted(loaded: Sequence[StoredModel], adapter: Path | None) -> Sequence[StoredModel]:
+    """A model with an adapter, or models without one; UsageError if there are several models and an adapter."""
+    if adapter is None:
+        return loaded
     if len(loaded) > 1:
-        raise UsageError(f"--adapter {folder}: belongs to one model, and an ensemble has several; give one of the two")
-    model, adapter = loaded[0], read_adapter(folder)
-    adapter.check_base(hash_file(model.folder / WEIGHTS))
-    return replace(model, weights=adapter.applied(model.weights))
+        raise UsageError(f"--adapter {adapter}: belongs to one model, and an ensemble has several; give one of the two")
+    return [loaded[0].with_adapter(adapter)]
 
 
 def _within_positions(search: SearchConfig, loaded: Sequence[StoredModel]) -> SearchConfig:

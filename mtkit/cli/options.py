@@ -68,6 +68,28 @@ def forbid_repeated(command: str, paths: Iterable[Path]) -> None:
             raise UsageError(f"{command}: {one} and {other} are one {kind}; omit one of the two")
 
 
+def parse_adapters(command: str, values: Iterable[str]) -> dict[str, Path]:
+    """Folders of adapters by name, from FOLDER, whose name is empty, or NAME=FOLDER each.
+
+    A NAME has no slash, so that ./a=b is a folder.
+
+    Raises:
+        UsageError: two adapters have one name, or a name or folder is empty.
+    """
+    folders: dict[str, Path] = {}
+    for value in values:
+        name, equals, folder = value.partition("=")
+        is_named = bool(equals) and "/" not in name
+        if is_named and not (name.strip() and folder):
+            raise UsageError(f"{command}: --adapter {value}: the form is FOLDER or NAME=FOLDER")
+        name, folder = (name, folder) if is_named else ("", value)
+        if name in folders:
+            which = f"two adapters are named {name}" if name else "two adapters have no name"
+            raise UsageError(f"{command}: --adapter {value}: {which}; give each a NAME=FOLDER of its own")
+        folders[name] = Path(folder)
+    return folders
+
+
 def _writable_file(file: Path | None) -> Path | None:
     """Refuse a file that cannot be written before the results are computed.
 

@@ -18,7 +18,7 @@ from mtkit.inference.packing import (
     NO_NORM,
     RMS_NORM,
     Float32,
-    PackedProjection,
+    PackedParts,
     Packer,
     PrunedOutput,
     Weights,
@@ -52,18 +52,19 @@ class PackedStack:
         is_decoder, head_dim = side == "decoder", config.heads.head_dim
         count = config.decoder_layers if is_decoder else config.encoder_layers
         order = sharing_order(f"{side}_sharing", getattr(config, f"{side}_sharing"), count)
-        self._config, self._packer = config, packer
-        layers = [self._layer(f"{side}.{index}", is_decoder) for index in range(max(order) + 1)]
+        self._config = config
+        layers = [self._layer(f"{side}.{index}", is_decoder, packer) for index in range(max(order) + 1)]
         # The layer whose attention is closest to a word alignment: the last but one (Garg et al. 2019, sec. 5).
         alignment_layer = max(0, count - 2)
         self.source_heads: int = layers[order[alignment_layer]].source_heads
         positions = getattr(config, f"{side}_positions")
         scale = 1 / math.sqrt(head_dim) if config.scaled_attention else 1.0
         is_pre_norm = isinstance(config.residual, PreNormConfig)
+        embedding = "tgt_embedding" if is_decoder else "src_embedding"
         self.structure = StackStructure(
             layers=(Layer * count)(*(layers[index] for index in order)),
-            embedding_norm=self._norm(f"{'tgt' if is_decoder else 'src'}_embedding.norm", config.embedding_norm),
-            final_norm=self._norm(f"{side}_norm", is_pre_norm),
+            embedding_norm=self._norm(f"{embedding}.norm", packer, config.embedding_norm),
+            final_norm=self._norm(f"{side}_norm", packer, is_pre_norm),
             scale=scale,
             source_scale=scale,
             num_layers=count,
@@ -73,15 +74,15 @@ class PackedStack:
             alignment_layer=alignment_layer,
         )
 
-    def _layer(self, name: str, is_decoder: bool) -> Layer:
-        config, packer = self._config, self._packer
+    def _layer(self, name: str, is_decoder: bool, packer: Packer) -> Layer:
+        config = self._config
         layer = Layer(
             query_key_value=packer.projection(f"{name}.attention.query_key_value"),
             out=packer.projection(f"{name}.attention.out"),
             inner=packer.projection(f"{name}.feed_forward.inner"),
             outer=packer.projection(f"{name}.feed_forward.outer"),
-            norm=self._norm(f"{name}.attention_residual.norm"),
-            feed_forward_norm=self._norm(f"{name}.feed_forward_residual.norm"),
+            norm=self._norm(f"{name}.attention_residual.norm", packer),
+            feed_forward_norm=self._norm(f"{name}.feed_forward_residual.norm", packer),
             activation=ACTIVATIONS[config.feed_forward.activation],
             is_pre_norm=isinstance(config.residual, PreNormConfig),
         )
@@ -90,13 +91,13 @@ class PackedStack:
             layer.source_query = packer.projection(f"{name}.cross_attention.query")
             layer.source_key_value = packer.projection(f"{name}.cross_attention.key_value")
             layer.source_out = packer.projection(f"{name}.cross_attention.out")
-            layer.source_norm = self._norm(f"{name}.cross_attention_residual.norm")
+            layer.source_norm = self._norm(f"{name}.cross_attention_residual.norm", packer)
             layer.source_heads = layer.source_out.inputs // config.heads.head_dim
         return layer
 
-    def _norm(self, name: str, is_there: bool = True) -> Any:
+    def _norm(self, name: str, packer: Packer, is_there: bool = True) -> Any:
         norm = self._config.residual.norm if is_there else NoNormConfig()
-        return self._packer.norm(name, NORMS[norm.kind], 0.0 if isinstance(norm, NoNormConfig) else norm.epsilon)
+        return packer.norm(name, NORMS[norm.kind], 0.0 if isinstance(norm, NoNormConfig) else norm.epsilon)
 
 
 class PositionTables:
@@ -176,7 +177,15 @@ class PackedTransformer:
         compute_type: type of the weights of projections.
     """
 
-    def __init__(self, config: Any, weights: Weights, compute_type: WeightType, *, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        config: Any,
+        weights: Weights,
+        compute_type: WeightType,
+        *,
+        threads: int | None = None,
+        parts: PackedParts | None = None,
+    ) -> None:
         """Pack a model.
 
         Args:
@@ -184,6 +193,7 @@ class PackedTransformer:
             weights: by name, as a model folder stores them; bfloat16 as uint16. Float32 tables are not copied.
             compute_type: see the attribute.
             threads: on which the library computes; None: see `hardware.num_threads`.
+            parts: of other models, which are shared where the weights are the same arrays; None: there are none.
 
         Raises:
             ValueError: there is no native library.
@@ -193,20 +203,21 @@ class PackedTransformer:
         if self.functions is None:
             raise ValueError("there is no native library")
         self._threads = threads
-        self._packer = Packer(weights, compute_type)
-        self._src_table = as_float32(weights["src_embedding.table.weight"])
+        packer = Packer(weights, compute_type, parts)
+        self._src_table = packer.table("src_embedding.table.weight")
         self.tgt_table = self._src_table
         if config.tied_embeddings != "all":
-            self.tgt_table = as_float32(weights["tgt_embedding.table.weight"])
-        output = self.tgt_table if config.tied_embeddings != "none" else as_float32(weights["output.weight"])
+            self.tgt_table = packer.table("tgt_embedding.table.weight")
+        output = self.tgt_table if config.tied_embeddings != "none" else packer.table("output.weight")
         self.embedding_scale: float = config.embedding_scale
         self._src_positions = PositionTables(config, "encoder", weights)
         self.tgt_positions = PositionTables(config, "decoder", weights)
-        self._encoder = PackedStack(config, "encoder", self._packer)
-        self.decoder = PackedStack(config, "decoder", self._packer)
+        self._encoder = PackedStack(config, "encoder", packer)
+        self.decoder = PackedStack(config, "decoder", packer)
         bias = weights.get("output.bias")
-        self.output = PackedProjection.of(output, bias, compute_type)
-        self.pruned = PrunedOutput(output, bias)
+        self.output = packer.pack(output, bias)
+        self.pruned = packer.shared(PrunedOutput, output, bias)
+        self._kept = packer.kept
 
     @property
     def threads(self) -> int:

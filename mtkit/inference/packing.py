@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from mtkit.inference.library import native
 from mtkit.inference.structures import Linear, Norm, Pruned
 from mtkit.inference.threads import run_in_parts
 
+T = TypeVar("T")
 Float32 = NDArray[np.float32]
 Weights = Mapping[str, NDArray[Any]]  # by name, as a model folder stores them; bfloat16 as the bits, uint16
 WeightType = Literal["float32", "bf16", "int8"]
@@ -70,6 +72,13 @@ class PackedProjection:
         run_in_parts(pack, len(weight), num_threads())
         return cls(linear, (panels, bias, scale))
 
+    def with_bias(self, bias: NDArray[Any] | None) -> PackedProjection:
+        """The projection with a bias [D_out], which shares the weights."""
+        bias = None if bias is None else as_float32(bias)
+        linear = Linear.from_buffer_copy(self.linear)
+        linear.bias = address(bias)
+        return PackedProjection(linear, (*self.arrays, bias))
+
 
 def empty_projection(shape: tuple[int, ...], dtype: WeightType) -> tuple[Linear, NDArray[np.int32]]:
     """A projection whose weights [D_out, D_in] are to be packed, and their memory."""
@@ -107,18 +116,60 @@ class PrunedOutput:
         self.structure.max_bias = 0 if self._bias is None else np.abs(self._bias).max(initial=0)
 
 
-class Packer:
-    """Packs parts of a model by name, and keeps their memory alive."""
+_PACK: dict[WeightType, Callable[[NDArray[Any]], PackedProjection]] = {
+    dtype: partial(PackedProjection.of, bias=None, dtype=dtype) for dtype in TYPE_NUMBERS
+}
 
-    def __init__(self, weights: Weights, dtype: WeightType) -> None:
-        self.weights, self.dtype = weights, dtype
+
+class PackedParts:
+    """Packed parts of a model by the arrays that they are made from, for models that have the same arrays.
+
+    Attributes:
+        is_complete: the model is packed; parts of others are not kept.
+    """
+
+    def __init__(self) -> None:
+        self.is_complete = False
+        self._parts: dict[tuple[object, ...], tuple[Any, Any]] = {}
+
+    def get(self, pack: Callable[..., T], *arrays: NDArray[Any] | None) -> T:
+        """The result of `pack(*arrays)`."""
+        key = (pack, *map(id, arrays))
+        if key in self._parts:
+            part: T = self._parts[key][1]
+            return part
+        part = pack(*arrays)
+        if not self.is_complete:
+            self._parts[key] = (arrays, part)  # an array that lives keeps its id
+        return part
+
+
+class Packer:
+    """Packs parts of a model by name, and keeps their memory alive, but not that of the weights."""
+
+    def __init__(self, weights: Weights, dtype: WeightType, parts: PackedParts | None = None) -> None:
+        """Take weights, the type of packed ones, and the parts of other models, which are shared."""
+        self.weights, self._parts = weights, parts
         self.kept: list[Any] = []
+        self._pack = _PACK[dtype]
+
+    def shared(self, pack: Callable[..., T], *arrays: NDArray[Any] | None) -> T:
+        """The result of `pack(*arrays)`, perhaps that of another model."""
+        return pack(*arrays) if self._parts is None else self._parts.get(pack, *arrays)
+
+    def table(self, name: str) -> Float32:
+        """The table NAME in float32."""
+        return self.shared(as_float32, self.weights[name])
 
     def projection(self, name: str) -> Linear:
         """The projection NAME.weight, with NAME.bias if there is one."""
-        packed = PackedProjection.of(self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"), self.dtype)
+        return self.pack(self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias")).linear
+
+    def pack(self, weight: NDArray[Any], bias: NDArray[Any] | None) -> PackedProjection:
+        """A projection of weights [D_out, D_in] and a bias [D_out]."""
+        packed = self.shared(self._pack, weight).with_bias(bias)
         self.kept.append(packed)
-        return packed.linear
+        return packed
 
     def norm(self, name: str, kind: int, epsilon: float) -> Norm:
         """The norm NAME."""

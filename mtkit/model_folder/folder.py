@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -26,7 +26,8 @@ from mtkit.errors import DamagedError, DataError, FormatError, MissingInputError
 from mtkit.hardware import require_thread_memory
 from mtkit.inference.served import unserved_model
 from mtkit.inference.weight_shapes import transformer_weights
-from mtkit.io.files import atomic_folder, require_utf8_name, translate_read_errors, write_bytes, write_text
+from mtkit.io.files import atomic_folder, hash_file, require_utf8_name, translate_read_errors, write_bytes, write_text
+from mtkit.model_folder.adapter_folder import read_adapter
 from mtkit.model_folder.config_file import (
     CONFIG,
     EXPORTED,
@@ -95,12 +96,24 @@ class StoredModel:
 
     Attributes:
         weights: by name, memory-mapped.
+        adapter: folder of an adapter that is merged into the weights.
     """
 
     folder: Path
     metadata: ModelMetadata
     tokenizers: TokenizerPair
     weights: Arrays
+    adapter: Path | None = None
+
+    def with_adapter(self, folder: Path) -> StoredModel:
+        """The model with an adapter merged into its weights; those that the adapter does not change are shared.
+
+        Raises:
+            MissingInputError, DataError: the adapter cannot be read, or belongs to another model.
+        """
+        adapter = read_adapter(folder)
+        adapter.check_base(hash_file(self.folder / WEIGHTS))
+        return replace(self, weights=adapter.applied(self.weights), adapter=folder)
 
     def load(self) -> LoadedModel:
         """The model as it is written; imports torch."""

@@ -38,7 +38,7 @@ class RequestOptions:
         alternatives: number of further translations.
         details: whether alignment and confidence are wanted.
         glossary: terms; only of a direction that has a model.
-        model: name of the model; None: the first of the direction.
+        model: name of the model or adapter; None: the first of the direction.
         next_words: number of words that may follow the beginning; 0: a translation is wanted.
         is_patient: whether it waits for a place in the queue, as documents do.
     """
@@ -94,22 +94,29 @@ class TranslationService:
         Raises:
             RequestError: a language is unknown, or no model translates so.
         """
-        targets = self.registry.targets()
-        sources = [code for code in targets if targets[code]]
+        sources, targets = self.registry.sources, self.registry.targets
         src, tgt = match_language(source, sources), match_language(target, targets)
-        for name, code, match, known in (("source", source, src, sources), ("target", target, tgt, [*targets])):
+        for name, code, match, known in (("source", source, src, sources), ("target", target, tgt, targets)):
             if match is None:
                 raise RequestError(400, f"{name}: {code[:40]!r} is not supported; one of {', '.join(known)}")
         direction = Direction(str(src), str(tgt))
         if direction.source != direction.target and not self.registry.find_route(*direction, model):
-            named = "" if model is None else f" with the model {model[:80]!r}"
-            raise RequestError(400, f"{direction.source} to {direction.target} is not supported{named}")
+            names = ", ".join(hop.name for hop in self.registry.directions.get(direction, []))
+            named = "" if model is None else f" by a model {model[:80]!r}"
+            others = f"; the models are {names}" if names else ""
+            raise RequestError(400, f"{direction.source} to {direction.target} is not supported{named}{others}")
         return direction
+
+    def detect_direction(
+        self, text: str, source: str, target: str, model: str | None = None
+    ) -> tuple[Direction, DetectedLanguage | None]:
+        """The direction that a request names, whose source may be auto, and what was detected; the same errors."""
+        detected = self.detect(text)[0] if source == "auto" else None
+        return self.find_direction(source if detected is None else detected.code, target, model), detected
 
     def detect(self, text: str) -> list[DetectedLanguage]:
         """Source languages of the models that a text may be in, the most probable first; all if none is."""
-        targets = self.registry.targets()
-        sources = [code for code in targets if targets[code]]
+        sources = self.registry.sources
         found: dict[str, float] = {}
         for code, probability in rank_languages(text[:DETECTED_CHARACTERS]):
             if (language := match_language(code, sources)) is not None:
@@ -151,6 +158,7 @@ class TranslationService:
             "n_best": 1 + options.alternatives,
             "details": options.details,
             "tag": hop.tag,
+            "adapter": hop.adapter,
             "glossary": options.glossary,
             "next_words": options.next_words,
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import time
 from collections.abc import Callable, Sequence
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mtkit.assembly.translator import search_config
-from mtkit.errors import MtkitError, UsageError
-from mtkit.model_folder.config_file import WEIGHTS, model_hash
+from mtkit.errors import DataError, MtkitError, UsageError
+from mtkit.io.files import hash_files
+from mtkit.model_folder.adapter_folder import read_adapter
+from mtkit.model_folder.config_file import CONFIG, WEIGHTS, model_hash, read_config
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata
 from mtkit.serve.fair_queue import FairQueue
 from mtkit.serve.languages import is_code, match_language
@@ -32,6 +35,7 @@ class ServedModel:
 
     Attributes:
         name: its folder, by which requests choose among several models of a direction.
+        adapters: folders of its adapters by name, by which requests choose them too.
         digest: hash of the version that is served.
         version: number of the version, which differs too when a former one comes back.
         used: when it was used last.
@@ -42,6 +46,7 @@ class ServedModel:
     metadata: ModelMetadata
     digest: str
     queue: FairQueue
+    adapters: dict[str, Path] = field(default_factory=dict)
     pool: ModelPool | None = None
     version: int = 0
     used: float = 0.0
@@ -49,14 +54,26 @@ class ServedModel:
 
 
 class Hop(NamedTuple):
-    """A model, and the tag with which it translates in a direction; None if it needs none."""
+    """A model, the tag with which it translates in a direction, None if it needs none, and an adapter, or ""."""
 
     model: ServedModel
     tag: str | None
+    adapter: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name by which requests choose it."""
+        return self.adapter or self.model.name
 
 
 class Registry:
-    """All models of the server."""
+    """All models of the server.
+
+    Attributes:
+        directions: pairs of languages, each with the models that translate so.
+        targets: the languages, each with those that it can be translated to.
+        sources: those of them that can be translated.
+    """
 
     def __init__(self, settings: ServerSettings, metrics: ServerMetrics, note: Callable[[str], None]) -> None:
         """Read the metadata of the models, but not their weights.
@@ -76,8 +93,37 @@ class Registry:
             name = folder.parent.name if folder.name == "model" else folder.name
             if name in {each.name for each in self.models}:
                 raise UsageError(f"serve: two models are named {name}; rename one of the folders")
-            self.models.append(ServedModel(name, path, metadata, model_hash(folder), FairQueue()))
+            self.models.append(ServedModel(name, path, metadata, "", FairQueue()))
+        for name, folder in settings.adapters.items():
+            if name in {each.name for each in self.models}:
+                raise UsageError(f"serve: a model and an adapter are named {name}; give the adapter another name")
+            self._base_of(folder).adapters[name] = folder
+        for model in self.models:
+            model.digest = _digest(model)
         self.directions = self._find_directions()
+        languages = dict.fromkeys(code for pair in self.directions for code in pair)
+        self.targets = {src: [tgt for tgt in languages if self._route(src, tgt)] for src in languages}
+        self.sources = [code for code, targets in self.targets.items() if targets]
+
+    def _base_of(self, folder: Path) -> ServedModel:
+        """The model that an adapter belongs to.
+
+        Raises:
+            MissingInputError, DataError: the adapter cannot be read, or belongs to none of the models.
+            UsageError: it may belong to several.
+        """
+        adapter, errors, bases = read_adapter(folder), [], []
+        for model in self.models:
+            try:
+                adapter.check_base(read_config(find_model(model.path) / CONFIG)["files"][WEIGHTS])
+                bases.append(model)
+            except DataError as error:
+                errors.append(error)
+        if not bases:
+            raise errors[0]
+        if len(bases) > 1:
+            raise UsageError(f"serve: --adapter {folder}: fits several of the models; serve it with its own alone")
+        return bases[0]
 
     def _find_directions(self) -> dict[tuple[str, str], list[Hop]]:
         directions: dict[tuple[str, str], list[Hop]] = {}
@@ -88,24 +134,20 @@ class Registry:
             sources = tags if metadata.src_lang == MULTIPLE and metadata.requires_tag else [metadata.src_lang]
             for source, (target, tag) in itertools.product(sources, targets):
                 if source != target:
-                    directions.setdefault((source, target), []).append(Hop(model, tag))
+                    hops = [Hop(model, tag, adapter) for adapter in ("", *model.adapters)]
+                    directions.setdefault((source, target), []).extend(hops)
         return directions
-
-    def targets(self) -> dict[str, list[str]]:
-        """The languages, each with those that it can be translated to."""
-        languages = list(dict.fromkeys(code for pair in self.directions for code in pair))
-        return {src: [tgt for tgt in languages if self._route(src, tgt)] for src in languages}
 
     def find_route(self, source: str, target: str, model: str | None = None) -> list[Hop]:
         """The models that translate from one language to another, in order; empty if there are none.
 
         Args:
             source, target: languages, as `targets` has them.
-            model: name of a model; None: the first of the direction.
+            model: name of a model or an adapter; None: the first of the direction.
         """
         if model is None:
             return self._route(source, target)
-        return [hop for hop in self.directions.get((source, target), []) if hop.model.name == model][:1]
+        return [hop for hop in self.directions.get((source, target), []) if hop.name == model][:1]
 
     def _route(self, source: str, target: str) -> list[Hop]:
         if direct := self.directions.get((source, target)):
@@ -133,6 +175,7 @@ class Registry:
         folder = find_model(model.path)
         settings: dict[str, Any] = {
             "model": str(folder),
+            "adapters": {name: str(path) for name, path in model.adapters.items()},
             "search": list(self._settings.search),
             "compute_type": self._settings.compute_type,
             "device": self._settings.device,
@@ -175,7 +218,7 @@ class Registry:
 
     async def _exchange(self, model: ServedModel) -> None:
         folder = find_model(model.path)
-        digest, metadata = model_hash(folder), read_metadata(folder)
+        digest, metadata = _digest(model), read_metadata(folder)
         if digest == model.digest:
             return
         if _languages(metadata) != _languages(model.metadata):
@@ -193,12 +236,18 @@ class Registry:
         await asyncio.gather(*(pool.retire() for pool in pools))
 
 
+def _digest(model: ServedModel) -> str:
+    """The hash of a model and its adapters; errors as `model_hash` and `hash_files`."""
+    parts = [model_hash(find_model(model.path)), *(hash_files(folder) for folder in model.adapters.values())]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
 def _languages(metadata: ModelMetadata) -> tuple[str, str, list[str]]:
     return metadata.src_lang, metadata.tgt_lang, metadata.tags
 
 
 def _estimated_bytes(model: ServedModel) -> int:
-    """Memory that a model will need: twice its weights, which are packed again, and a process."""
+    """Memory that a model will need: twice its weights, which are packed again, and a process; as much for adapters."""
     with suppress(MtkitError, OSError):
-        return PROCESS_BYTES + 2 * (find_model(model.path) / WEIGHTS).stat().st_size
+        return PROCESS_BYTES + (2 + len(model.adapters)) * (find_model(model.path) / WEIGHTS).stat().st_size
     return PROCESS_BYTES

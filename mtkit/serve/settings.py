@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,7 @@ class ServerSettings:
 
     Attributes:
         models: model folders or run folders; the first one of a direction is its default.
+        adapters: folders of adapters by name, each of one of the models.
         host, port: address to listen at; port 0 is a free one.
         root_path: path below which a proxy serves this server, such as /translate.
         trusted_proxies: addresses whose forwarded headers are believed, comma-separated.
@@ -38,6 +39,7 @@ class ServerSettings:
     """
 
     models: Sequence[Path]
+    adapters: Mapping[str, Path] = field(default_factory=dict)
     host: str = "127.0.0.1"
     port: int = 5000
     root_path: str = ""

@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -17,11 +18,14 @@ from mtkit.assembly.translator import load_translator
 from mtkit.assembly.translator_spec import TranslatorSpec
 from mtkit.cli import entry
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
+from mtkit.inference.fast_search import FastModel
+from mtkit.inference.packing import PackedProjection
 from mtkit.layers.low_rank import LowRankProjection, merge_low_rank
 from mtkit.layers.projections import linear
 from mtkit.model_folder.adapter_folder import read_adapter
 from mtkit.training.weights import weights
 from mtkit.translate.constraints import ConstrainedLine
+from mtkit.translate.engines.fast_engine import FastEngine
 from mtkit.translate.translation import TranslationOptions
 from tests.toy.runs import run, sentences, toy, write_all
 
@@ -109,6 +113,35 @@ def test_several_adapters_are_chosen_by_line(folder: Path) -> None:
         translations = list(pool.translate(requests, first=5))
         assert [each.hyp for each in translations] == expected
         assert [each.line for each in translations] == list(range(5, 14))
+
+
+def test_models_share_what_no_adapter_changes(folder: Path) -> None:
+    spec = TranslatorSpec(models=[folder / "base"], compute_type="float32")
+    pool = AdaptedTranslators(spec, {kind: folder / kind / "adapter" for kind in KINDS})
+    names = ["", *KINDS]
+    models = {name: cast("FastEngine", pool[name].engine).model for name in names}
+    panels = {name: {each.linear.panels for each in projections(models[name])} for name in names}
+    assert panels["bias"] == panels["norm"] == panels[""]
+    assert len(panels["lora"] - panels[""]) == 11  # the adapted ones; the output projection is another
+    assert len(panels[""]) == 12
+    assert len({id(each.pruned) for each in models.values()}) == 1
+    assert len({id(each.tgt_table) for each in models.values()}) == 1
+    assert len({id(pool[name].tokenizers) for name in names}) == 1
+
+
+def projections(model: FastModel) -> list[PackedProjection]:
+    return [each for each in model._kept if isinstance(each, PackedProjection)]
+
+
+def test_a_search_that_runs_as_written_has_the_adapter_too(folder: Path) -> None:
+    word = load_translator(folder / "base").translate_lines(sentences(1, 3))[0].split()[-1]
+    lines = [ConstrainedLine(text=line, include=(word,)) for line in sentences(6, 3)]
+    options = TranslationOptions(adapter=folder / "lora" / "adapter")
+    adapted, merged, base = (
+        load_translator(folder / name, options=each, compute_type="float32").translate_lines(lines)
+        for name, each in (("base", options), ("lora", None), ("base", None))
+    )
+    assert adapted == merged != base
 
 
 def test_an_error_comes_after_all_lines_before_it_whatever_their_adapters(folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from mtkit.assembly.reference_text import ReferenceText, batches
-from mtkit.assembly.translator import load_translator, with_adapter
+from mtkit.assembly.translator import load_translator
 from mtkit.errors import DataError
 from mtkit.model_folder.folder import LoadedModel, read_model, read_stored_model
 from mtkit.translate.translation import TranslationOptions
@@ -64,7 +64,7 @@ def test_we_read_theirs(folder: Path, config: dict, tmp_path: Path) -> None:
     theirs = peft.get_peft_model(loaded.model, peft.LoraConfig(init_lora_weights=False, **config))
     expected = states(loaded, theirs)
     theirs.save_pretrained(tmp_path / "adapter")
-    ours = with_adapter([read_stored_model(folder / "base")], tmp_path / "adapter").load()
+    ours = read_stored_model(folder / "base").with_adapter(tmp_path / "adapter").load()
     torch.testing.assert_close(states(ours, ours.model), expected, rtol=1e-5, atol=1e-5)
     lines = sentences(8, 6)
     options = TranslationOptions(adapter=tmp_path / "adapter")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -29,13 +29,6 @@ from mtkit.serve.settings import ServerSettings
 
 FORM_BYTES = 64 << 10  # of a request beside its texts or its file
 BYTES_PER_CHARACTER = 12  # of a text in JSON, where each half of a character beyond the first 65,536 takes six
-
-
-class Front(Protocol):
-    """An interface."""
-
-    def routes(self) -> list[Route]:
-        """The routes."""
 
 
 class Application(NamedTuple):
@@ -66,12 +59,15 @@ def build_app(settings: ServerSettings, note: Callable[[str], None]) -> Applicat
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
     jobs = DocumentJobs(service)
-    fronts: list[Front] = [LibreTranslate(service, clients), Files(service, clients, jobs), Page(service, clients)]
-    fronts.append(DeepL(service, clients, jobs))
+    routes = [
+        *LibreTranslate(service, clients).routes(),
+        *Files(service, clients, jobs).routes(),
+        *Page(service, clients).routes(),
+        *DeepL(service, clients, jobs).routes(),
+        Route("/metrics", show_metrics, methods=["GET"]),
+    ]
     if settings.suggestions is not None:
-        fronts.append(Suggestions(settings.suggestions, service, clients))
-    routes = [route for front in fronts for route in front.routes()]
-    routes.append(Route("/metrics", show_metrics, methods=["GET"]))
+        routes += Suggestions(settings.suggestions, service, clients).routes()
     paths = [(re.compile(re.sub(r"\{\w+\}", "[^/]+", each.path)), each.path) for each in routes]
 
     def endpoint(path: str) -> str:
@@ -108,7 +104,8 @@ def _add_gauges(metrics: ServerMetrics, registry: Registry) -> None:
 
 
 def _answer(request: Request, error: RequestError) -> Response:
-    key = "message" if request.url.path.removeprefix(request.scope.get("root_path", "")).startswith("/v2/") else "error"
+    path = str(request.scope["path"])  # not of `request.url`, which the header Host can make invalid
+    key = "message" if path.removeprefix(request.scope.get("root_path", "")).startswith("/v2/") else "error"
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     return JSONResponse({key: str(error)}, status_code=error.status, headers=headers)
 

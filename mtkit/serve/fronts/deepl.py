@@ -96,7 +96,8 @@ class DeepL:
         self._service.check_length(texts)
         asked = self._read_options(fields, client)
         sources = [fields.text("source_lang", "") or self._service.detect(text)[0].code for text in texts]
-        directions = [self._service.find_direction(source, fields.text("target_lang")) for source in sources]
+        target, model = fields.text("target_lang"), asked.core.model
+        directions = [self._service.find_direction(source, target, model) for source in sources]
         for direction in directions:
             asked.check_glossary(direction)
         results: list[dict[str, Any]] = [{} for _ in texts]
@@ -135,7 +136,10 @@ class DeepL:
         names = frozenset(name.strip() for each in ignored for name in each.split(","))
         return _Options(
             core=RequestOptions(
-                client=client, sentences=splitting != "0", glossary=() if glossary is None else glossary.terms
+                client=client,
+                sentences=splitting != "0",
+                glossary=() if glossary is None else glossary.terms,
+                model=fields.text("model", "") or None,
             ),
             form={"": None, "xml": InlineXml(names), "html": Html()}[handling],
             joins_lines=splitting != "1",
@@ -146,16 +150,11 @@ class DeepL:
         """The languages of sources or of targets."""
         fields, _ = await self._admit(request)
         is_target = fields.choice("type", ("source", "target"), "source") == "target"
-        targets = self._service.registry.targets()
-        codes = list(dict.fromkeys(code for each in targets.values() for code in each)) if is_target else targets
+        registry = self._service.registry
+        targets = dict.fromkeys(code for each in registry.targets.values() for code in each)
         extra = {"supports_formality": False} if is_target else {}
-        return JSONResponse(
-            [
-                {"language": code.upper(), "name": language_name(code), **extra}
-                for code in codes
-                if is_target or targets[code]
-            ]
-        )
+        codes = targets if is_target else registry.sources
+        return JSONResponse([{"language": code.upper(), "name": language_name(code), **extra} for code in codes])
 
     async def usage(self, request: Request) -> Response:
         """Characters since the server started; there is no limit."""
@@ -201,7 +200,7 @@ class DeepL:
         asked = self._read_options(fields, client)
         if not (source := fields.text("source_lang", "")):
             raise RequestError(400, "source_lang is missing; the language of a document is not detected")
-        direction = self._service.find_direction(source, fields.text("target_lang"))
+        direction = self._service.find_direction(source, fields.text("target_lang"), asked.core.model)
         asked.check_glossary(direction)
         job = await self._jobs.start(fields.file("file"), direction, asked.core)
         return JSONResponse({"document_id": job.identifier, "document_key": job.identifier})

@@ -120,22 +120,22 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T], *, tim
         RequestError: it takes longer than `timeout` seconds (503).
         ClientDisconnect: the client has gone.
     """
-    task = asyncio.create_task(work)
-    gone = asyncio.create_task(_wait_for_disconnect(request))
+    limit = asyncio.timeout(timeout)
+    watcher = asyncio.create_task(_watch_connection(request, limit))
     try:
-        await asyncio.wait([task, gone], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        if gone.done():
-            raise ClientDisconnect
-        raise RequestError(
-            503, f"the translation took more than {timeout:g} s; try again, or send less", retry_after=10
-        )
+        async with limit:
+            return await work
+    except TimeoutError as error:
+        if watcher.done():
+            raise ClientDisconnect from error
+        message = f"the translation took more than {timeout:g} s; try again, or send less"
+        raise RequestError(503, message, retry_after=10) from error
     finally:
-        for each in (task, gone):
-            each.cancel()
+        watcher.cancel()
 
 
-async def _wait_for_disconnect(request: Request) -> None:
+async def _watch_connection(request: Request, limit: asyncio.Timeout) -> None:
+    """End the time of a request when its client goes."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+    limit.reschedule(asyncio.get_running_loop().time())

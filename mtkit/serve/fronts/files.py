@@ -16,6 +16,7 @@ from mtkit.serve.fronts.requests import admit
 from mtkit.serve.request_error import RequestError
 
 HOUR = 3600.0  # of a document that the client waits for
+HEAD = 4000  # bytes of a document whose language is detected
 
 
 class Files:
@@ -45,13 +46,11 @@ class Files:
 
     async def _start(self, request: Request) -> DocumentJob:
         fields, client = await admit(request, self._clients)
-        file, source = fields.file("file"), fields.text("source")
-        if source == "auto":
-            head = await file.read(4000)
-            await file.seek(0)
-            source = self._service.detect(head.decode("utf-8", "ignore"))[0].code
-        direction = self._service.find_direction(source, fields.text("target"))
-        options = RequestOptions(client=client, glossary=fields.terms("glossary"))
+        file, model = fields.file("file"), fields.text("model", "") or None
+        head = (await file.read(HEAD)).decode("utf-8", "ignore")
+        await file.seek(0)
+        direction, _ = self._service.detect_direction(head, fields.text("source"), fields.text("target"), model)
+        options = RequestOptions(client=client, model=model, glossary=fields.terms("glossary"))
         return await self._jobs.start(file, direction, options)
 
     async def progress(self, request: Request) -> Response:

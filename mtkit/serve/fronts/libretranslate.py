@@ -47,12 +47,8 @@ class LibreTranslate:
         self._service.check_length(texts)
         count = fields.integer("alternatives", 0, maximum=MAX_ALTERNATIVES)
         is_html = fields.choice("format", ("text", "html"), "text") == "html"
-        source, detected = fields.text("source"), None
-        if source == "auto":
-            detected = self._service.detect("\n".join(texts))[0]
-            source = detected.code
-        model = fields.text("model", "") or None
-        direction = self._service.find_direction(source, fields.text("target"), model)
+        source, target, model = fields.text("source"), fields.text("target"), fields.text("model", "") or None
+        direction, detected = self._service.detect_direction("\n".join(texts), source, target, model)
         options = RequestOptions(client=client, alternatives=count, model=model, glossary=fields.terms("glossary"))
         if is_html:
             work = self._service.translate_markup(texts, Html(), direction, options)
@@ -81,21 +77,19 @@ class LibreTranslate:
 
     async def languages(self, request: Request) -> Response:
         """The languages, each with those that it can be translated to."""
-        targets = self._service.registry.targets()
+        registry = self._service.registry
         return JSONResponse(
             [
-                {"code": code, "name": language_name(code), "targets": [code, *targets[code]]}
-                for code in targets
-                if targets[code]
+                {"code": code, "name": language_name(code), "targets": [code, *registry.targets[code]]}
+                for code in registry.sources
             ]
         )
 
     async def frontend_settings(self, request: Request) -> Response:
         """Properties of the server that a page shows."""
         settings = self._service.settings
-        targets = self._service.registry.targets()
-        source = next(code for code in targets if targets[code])
-        target = targets[source][0]
+        source = self._service.registry.sources[0]
+        target = self._service.registry.targets[source][0]
         return JSONResponse(
             {
                 "apiKeys": self._clients.needs_key,

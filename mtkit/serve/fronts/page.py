@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 from starlette.requests import Request
@@ -59,11 +60,7 @@ class Page:
         fields, client = await admit(request, self._clients)
         text = fields.text("q", "")
         self._service.check_length([text])
-        source, detected = fields.text("source"), None
-        if source == "auto":
-            detected = self._service.detect(text)[0]
-            source = detected.code
-        direction = self._service.find_direction(source, fields.text("target"))
+        direction, detected = self._service.detect_direction(text, fields.text("source"), fields.text("target"))
         lines = _sentences(text)
         beginnings = [""] * len(lines)
         if (number := fields.integer("sentence", len(lines), maximum=1_000_000)) < len(lines):
@@ -105,12 +102,8 @@ class Page:
 
 def _sentences(text: str) -> list[str]:
     """The sentences of all lines, and the line ends; each has the white space before it."""
-    parts = [part for index, each in enumerate(LINE_END.split(text)) for part in _parts(each, is_end=bool(index % 2))]
-    return parts or [""]
-
-
-def _parts(text: str, *, is_end: bool) -> list[str]:
-    return [text] if is_end else split_sentences(text)
+    parts = [([each] if index % 2 else split_sentences(each)) for index, each in enumerate(LINE_END.split(text))]
+    return [*itertools.chain(*parts)] or [""]
 
 
 def _is_right_to_left(code: str) -> bool:

@@ -162,17 +162,12 @@ class ModelPool:
                 return
         self._queue.put_back(batch)
 
-    @property
-    def pids(self) -> list[int]:
-        """All processes."""
-        return [self._process.pid, *self._pids]
-
     def memory(self) -> int:
         """Bytes of all processes, as they were at most MEASURED_SECONDS ago; 0 if that is unknown."""
         if time.monotonic() - self._measured > MEASURED_SECONDS:
             self._measured = time.monotonic()
             with suppress(OSError):
-                self._bytes = memory_of(self.pids)
+                self._bytes = memory_of([self._process.pid, *self._pids])
         return self._bytes
 
     async def retire(self) -> None:

@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from mtkit.assembly.adapters import AdaptedTranslators
 from mtkit.assembly.translator_spec import TranslatorSpec
 from mtkit.errors import MtkitError
 from mtkit.hardware import one_thread, set_num_threads
@@ -48,46 +49,47 @@ def main() -> None:
         settings = receive(control)
         try:
             with one_thread():
-                translator = load(settings)
+                translators = load(settings)
         except (MtkitError, MemoryError, RuntimeError, OSError) as error:
             send(control, {"error": str(error) or type(error).__name__})
             return
         gc.collect()
         gc.freeze()  # a collection in a copy would touch, and so copy, the memory of all objects
-        send(control, {"can_fork": translator.can_fork})
-        _fork_workers(control, translator)
+        send(control, {"can_fork": translators.can_fork})
+        _fork_workers(control, translators)
 
 
-def _fork_workers(control: socket.socket, translator: Translator) -> None:
+def _fork_workers(control: socket.socket, translators: AdaptedTranslators) -> None:
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
         if not message:
             return
-        if not translator.can_fork:  # on a GPU: this process is the one worker
+        if not translators.can_fork:  # on a GPU: this process is the one worker
             send(control, {"pid": os.getpid()})
-            work(socket.socket(fileno=descriptors[0]), translator)
+            work(socket.socket(fileno=descriptors[0]), translators)
         pid = os.fork()
         if pid == 0:
             control.close()
-            work(socket.socket(fileno=descriptors[0]), translator)
+            work(socket.socket(fileno=descriptors[0]), translators)
         os.close(descriptors[0])
         send(control, {"pid": pid})
 
 
-def load(settings: dict[str, Any]) -> Translator:
-    """The translator of a model; errors as `load_translator`."""
-    return TranslatorSpec(
+def load(settings: dict[str, Any]) -> AdaptedTranslators:
+    """The translators of a model and its adapters; errors as `load_translator`."""
+    spec = TranslatorSpec(
         models=[Path(settings["model"])],
         search_overrides=settings["search"],
         compute_type=settings["compute_type"],
         device=settings["device"],
-    ).load()
+    )
+    return AdaptedTranslators(spec, {name: Path(folder) for name, folder in settings["adapters"].items()})
 
 
-def work(sock: socket.socket, translator: Translator) -> NoReturn:
+def work(sock: socket.socket, translators: AdaptedTranslators) -> NoReturn:
     """Translate batches until the socket closes, which ends the process."""
     set_num_threads(1)
-    variants = Variants(translator)
+    variants = Variants(translators)
     with suppress(EOFError, OSError):
         while True:
             batch = receive(sock)
@@ -96,10 +98,10 @@ def work(sock: socket.socket, translator: Translator) -> NoReturn:
 
 
 class Variants:
-    """A translator with the options of requests."""
+    """The translators of a model and its adapters with the options of requests."""
 
-    def __init__(self, translator: Translator) -> None:
-        self._translator = translator
+    def __init__(self, translators: AdaptedTranslators) -> None:
+        self._translators = translators
         self._variants: OrderedDict[str, Translator] = OrderedDict()
 
     def translate(self, lines: Sequence[Any], options: dict[str, Any]) -> list[dict[str, Any]]:
@@ -118,7 +120,7 @@ class Variants:
     def _variant(self, options: dict[str, Any]) -> Translator:
         key = repr(options)
         if key not in self._variants:
-            base = self._translator
+            base = self._translators[options["adapter"]]
             n_best = options["n_best"]
             search = replace(base.search, n_best=n_best, beam_size=max(n_best, base.search.beam_size))
             changed = replace(

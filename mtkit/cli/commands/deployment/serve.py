@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from mtkit.cli.options import MAX_THREADS, ComputeTypeOption, Device
-from mtkit.errors import MissingExtraError
+from mtkit.cli.options import MAX_THREADS, ComputeTypeOption, Device, parse_adapters
+from mtkit.errors import MissingExtraError, UsageError
 
 
 def serve(
@@ -19,6 +19,10 @@ def serve(
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="Port; 0 is a free one.")] = 5000,
     keys: Annotated[Path | None, typer.Option("--keys", metavar="FILE", help="API keys, one a line.")] = None,
     no_keys: Annotated[bool, typer.Option("--no-keys", help="Serve other machines without keys.")] = False,
+    adapter: Annotated[
+        list[str] | None,
+        typer.Option("--adapter", metavar="NAME=FOLDER", help="Adapter of a model, one more of its name (repeatable)."),
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a search setting (repeatable).")
     ] = None,
@@ -68,8 +72,12 @@ def serve(
         raise MissingExtraError("serve", str(error.name)) from error
     from mtkit.serve.settings import ServerSettings
 
+    adapters = parse_adapters("serve", adapter or [])
+    if "" in adapters:
+        raise UsageError(f"serve: --adapter {adapters['']}: requests choose it by a name; give NAME=FOLDER")
     server = ServerSettings(
         models=models,
+        adapters=adapters,
         host=host,
         port=port,
         keys=keys,

@@ -42,7 +42,6 @@ from mtkit.cli.commands.translation.options.source import (
     SourceOptions,
     SplitSentences,
     TargetPrefix,
-    parse_adapters,
 )
 from mtkit.cli.options import (
     Adapters,
@@ -57,6 +56,7 @@ from mtkit.cli.options import (
     Threads,
     Workers,
     forbid_repeated,
+    parse_adapters,
     parse_prefix,
 )
 from mtkit.documents.choose import is_document
@@ -157,7 +157,13 @@ def translate(
         check_document_options(file, output, {**of_lines, "--target-prefix": target_prefix})
     elif field:
         raise UsageError(f"translate: --field names columns or keys of a document, but {file} is a text; omit it")
-    whole_adapter, adapters = parse_adapters(adapter or [], jsonl_input=jsonl_input)
+    adapters = parse_adapters("translate", adapter or [])
+    whole_adapter = adapters.pop("", None)
+    if adapters and not jsonl_input:
+        raise UsageError(
+            'translate: --adapter NAME=FOLDER is of lines with "adapter": "NAME"; add --jsonl-input, or give one '
+            "FOLDER for all lines"
+        )
     forbid_repeated("translate", [model, *(ensemble or [])])
     if threads is not None and workers is not None and min(threads, workers) > 1 and device in (None, "cpu"):
         raise UsageError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,33 +53,6 @@ Restore = Annotated[
 TargetPrefix = Annotated[
     str | None, typer.Option("--target-prefix", metavar="TEXT", help="Begin every translation with TEXT.")
 ]
-
-
-def parse_adapters(values: Sequence[str], *, jsonl_input: bool) -> tuple[Path | None, dict[str, Path]]:
-    """The adapter of lines that name none, and the others by name, from FOLDER or NAME=FOLDER each.
-
-    A NAME has no slash, so that ./a=b is a folder.
-
-    Raises:
-        UsageError: two adapters have one name, a name or folder is empty, or lines cannot name any.
-    """
-    folders: dict[str, Path] = {}
-    for value in values:
-        name, equals, folder = value.partition("=")
-        is_named = bool(equals) and "/" not in name
-        if is_named and not (name.strip() and folder):
-            raise UsageError(f"translate: --adapter {value}: the form is FOLDER or NAME=FOLDER")
-        name, folder = (name, folder) if is_named else ("", value)
-        if name in folders:
-            which = f"two adapters are named {name}" if name else "two adapters have no name"
-            raise UsageError(f"translate: --adapter {value}: {which}; give each a NAME=FOLDER of its own")
-        folders[name] = Path(folder)
-    if any(folders) and not jsonl_input:
-        raise UsageError(
-            'translate: --adapter NAME=FOLDER is of lines with "adapter": "NAME"; add --jsonl-input, or give one '
-            "FOLDER for all lines"
-        )
-    return folders.pop("", None), folders
 
 
 @dataclass(frozen=True, kw_only=True)
