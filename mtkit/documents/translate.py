@@ -105,7 +105,8 @@ class PendingStretch:
     Attributes:
         line: number of its first line.
         parts: lines of each unit.
-        translations: of its lines so far.
+        lines: those with words, which are translated.
+        translations: of these so far.
     """
 
     line: int
@@ -115,10 +116,7 @@ class PendingStretch:
 
     def __post_init__(self) -> None:
         self.parts = [_split_lines(unit.source) for unit in self.units]
-
-    def lines(self) -> Iterator[str]:
-        """The lines to translate: those with words."""
-        return (part.text.strip() for parts in self.parts for part in parts if has_words(part.text))
+        self.lines = [part.text.strip() for parts in self.parts for part in parts if has_words(part.text)]
 
 
 def _translate_stream(source: DocumentSource, target: BinaryIO, translate: Translate, report: DocumentReport) -> None:
@@ -138,12 +136,11 @@ def _translate_stream(source: DocumentSource, target: BinaryIO, translate: Trans
     def lines() -> Iterator[str]:
         for line, stretch, units in source.read(source.form.units):
             pending = PendingStretch(line, stretch, units)
-            count = sum(1 for _ in pending.lines())
-            if not count and not queue:
+            if not pending.lines and not queue:
                 write(stretch)
                 continue
             queue.append(pending)
-            yield from pending.lines()
+            yield from pending.lines
 
     for translation in translate(lines()):
         _next_open(queue, write, source.name, report).translations.append(translation)
@@ -155,7 +152,7 @@ def _next_open(
     queue: deque[PendingStretch], write: Callable[[str], None], name: str, report: DocumentReport
 ) -> PendingStretch:
     """The first stretch that lacks translations, after all before it are written."""
-    while len(queue[0].translations) == sum(1 for _ in queue[0].lines()):
+    while len(queue[0].translations) == len(queue[0].lines):
         write(finish_stretch(queue.popleft(), name, report))
     return queue[0]
 

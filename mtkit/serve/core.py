@@ -240,7 +240,7 @@ class TranslationService:
             pending = [PendingStretch(1, text, form.units(text)) for text in texts]
         except StretchError as error:
             raise RequestError(400, str(error)) from error
-        lines = [[*each.lines()] for each in pending]
+        lines = [each.lines for each in pending]
         with_alignment = replace(options, details=True, alternatives=0)
         results = iter(await self.translate_lines([line for each in lines for line in each], direction, with_alignment))
         for each, of_text in zip(pending, lines, strict=True):
