@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from mtkit.text.language import language_code
 
@@ -36,6 +37,7 @@ def is_code(text: str) -> bool:
     return _CODE.fullmatch(text) is not None
 
 
+@lru_cache(maxsize=1000)
 def normal_code(code: str) -> str:
     """The code in small letters with hyphens, two letters where there are, and today's names: ENG -> en, iw -> he."""
     code = code.strip().lower().replace("_", "-")

@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any, cast
 
 import h11
 import uvicorn
@@ -26,6 +27,32 @@ MAX_CONNECTIONS = 2000
 BACKLOG = 2048
 
 
+class _JoinedWrites:
+    """A transport that sends at once what is written in one turn of the loop: head and body of an answer."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes after the present turn."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Send what is written, and close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        self._transport.write(b"".join(self._parts))
+        self._parts.clear()
+
+
 class ServerConnection(H11Protocol):
     """A connection that ends if its client sends no complete head, or does not read."""
 
@@ -33,7 +60,7 @@ class ServerConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; called by asyncio."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", _JoinedWrites(transport, self.loop)))
         self._set_timer(HEAD_SECONDS)
 
     def data_received(self, data: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -55,7 +55,7 @@ class Exchange:
             return
         begun, status = time.perf_counter(), CLOSED
         path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
-        body = _Body(receive, self._max_body(path), dict(scope["headers"]).get(b"content-length", b""))
+        body = _Body(receive, self._max_body(path), dict(scope["headers"]))
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
@@ -78,8 +78,9 @@ class Exchange:
 class _Body:
     """The body of a request, which may be too long or come too slowly."""
 
-    def __init__(self, receive: Receive, max_bytes: int, length: bytes) -> None:
-        self._receive, self._max_bytes, self._length = receive, max_bytes, length
+    def __init__(self, receive: Receive, max_bytes: int, headers: Mapping[bytes, bytes]) -> None:
+        self._receive, self._max_bytes, self._length = receive, max_bytes, headers.get(b"content-length", b"")
+        self._has_two_lengths = self._length != b"" and b"transfer-encoding" in headers
         self._bytes = 0
         self._deadline = time.monotonic() + BODY_SECONDS + max_bytes / BODY_RATE
         self._is_complete = False
@@ -109,8 +110,10 @@ class _Body:
         return RequestError(413, f"the request has more than {self._max_bytes:,} bytes")
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Headers of an answer before whose request has been read, after which the connection is of no use."""
-        return [] if self._is_complete or self._length in (b"", b"0") else [(b"connection", b"close")]
+        """Headers of an answer, after which the connection is closed if it is of no use: if the request is not read,
+        or if it has two lengths, of which a proxy may have chosen the other one (RFC 9112, sec. 6.1)."""
+        is_read = self._is_complete or self._length in (b"", b"0")
+        return [] if is_read and not self._has_two_lengths else [(b"connection", b"close")]
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T], *, timeout: float) -> T:

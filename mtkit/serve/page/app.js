@@ -9,6 +9,7 @@ const POLL = 500; // milliseconds between looks at a document
 let languages = [];
 let limit = Infinity;
 let sentences = [];
+let spoken = ""; // language of the text: the chosen one, or the detected one
 let rightToLeft = [false, false];
 let timer = 0;
 let asked = null; // AbortController of the request under way
@@ -56,8 +57,8 @@ async function translate(sentence, beginning) {
   try {
     const fixed = sentence === undefined ? {} : { sentence, beginning };
     const answer = await ask("sentences", { q, ...direction(), glossary: glossary(), ...fixed }, { signal: asked.signal });
-    ({ sentences, rightToLeft } = answer);
-    const name = languages.find(({ code }) => code === answer.source)?.name;
+    ({ sentences, rightToLeft, source: spoken } = answer);
+    const name = languages.find(({ code }) => code === spoken)?.name;
     showStatus(answer.detected === null ? "" : `${name} was detected.`);
     byId("translation").classList.remove("old");
     show();
@@ -73,8 +74,7 @@ async function chooseWord(word, sentence, index) {
   const beginning = target.slice(0, words[index].index).trim();
   const now = generation;
   try {
-    const from = byId("source").value === "auto" ? await detected() : byId("source").value;
-    const answer = await ask("next_words", { q: source, source: from, target: byId("target").value, beginning });
+    const answer = await ask("next_words", { q: source, source: spoken, target: byId("target").value, beginning });
     if (now !== generation) return;
     const found = answer.words;
     if (!found.length) return;
@@ -84,10 +84,6 @@ async function chooseWord(word, sentence, index) {
   } catch (error) {
     showStatus(error.message, true);
   }
-}
-
-async function detected() {
-  return (await ask("detect", { q: byId("text").value }))[0].language;
 }
 
 function showTargets() {
@@ -153,8 +149,9 @@ byId("key").addEventListener("change", () => {
   translate();
 });
 byId("swap").addEventListener("click", () => {
-  const { source, target } = direction();
-  if (source === "auto" || !languages.some(({ code }) => code === target)) return;
+  const target = byId("target").value;
+  const source = byId("source").value === "auto" ? spoken : byId("source").value;
+  if (!source || !languages.some(({ code }) => code === target)) return;
   byId("source").value = target;
   showTargets();
   byId("target").value = source;
@@ -167,7 +164,8 @@ byId("clear").addEventListener("click", () => {
   translate();
 });
 byId("copy").addEventListener("click", async () => {
-  await navigator.clipboard.writeText(byId("translation").textContent);
+  getSelection().selectAllChildren(byId("translation"));
+  await (navigator.clipboard?.writeText(byId("translation").textContent) ?? document.execCommand("copy")); // over HTTP
   showStatus("Copied.");
 });
 byId("colour").addEventListener("change", (event) => {

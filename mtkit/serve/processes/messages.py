@@ -1,4 +1,7 @@
-"""Messages between the server and its worker processes: JSON after its length in four bytes."""
+"""Messages between the server and its worker processes: JSON after its length in four bytes.
+
+Both sides take turns, so that at most one message is on its way.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import socket
 import struct
 from typing import Any
 
+CHUNK = 1 << 20  # bytes
 _LENGTH = struct.Struct(">I")
 
 
@@ -17,9 +21,11 @@ def send(sock: socket.socket, message: Any) -> None:
 
 
 def receive(sock: socket.socket) -> Any:
-    """Receive a message from a blocking socket; EOFError if the other side has closed it."""
-    (length,) = _LENGTH.unpack(_read(sock, _LENGTH.size))
-    return json.loads(_read(sock, length))
+    """Receive the one message that is on its way over a blocking socket; EOFError if the other side has closed it."""
+    content = bytearray()
+    while not _is_complete(content):
+        content += _bytes(sock.recv(CHUNK))
+    return json.loads(content[_LENGTH.size :])
 
 
 async def send_async(sock: socket.socket, message: Any) -> None:
@@ -28,9 +34,11 @@ async def send_async(sock: socket.socket, message: Any) -> None:
 
 
 async def receive_async(sock: socket.socket) -> Any:
-    """Receive a message from a socket that does not block; EOFError if the other side has closed it."""
-    (length,) = _LENGTH.unpack(await _read_async(sock, _LENGTH.size))
-    return json.loads(await _read_async(sock, length))
+    """Receive the one message that is on its way over a socket that does not block; EOFError as `receive`."""
+    content, loop = bytearray(), asyncio.get_running_loop()
+    while not _is_complete(content):
+        content += _bytes(await loop.sock_recv(sock, CHUNK))
+    return json.loads(content[_LENGTH.size :])
 
 
 def _encode(message: Any) -> bytes:
@@ -38,19 +46,11 @@ def _encode(message: Any) -> bytes:
     return _LENGTH.pack(len(content)) + content
 
 
-def _read(sock: socket.socket, size: int) -> bytes:
-    content = bytearray()
-    while len(content) < size:
-        if not (chunk := sock.recv(min(size - len(content), 1 << 20))):
-            raise EOFError
-        content += chunk
-    return bytes(content)
+def _is_complete(content: bytearray) -> bool:
+    return len(content) >= _LENGTH.size and len(content) >= _LENGTH.size + _LENGTH.unpack_from(content)[0]
 
 
-async def _read_async(sock: socket.socket, size: int) -> bytes:
-    content, loop = bytearray(), asyncio.get_running_loop()
-    while len(content) < size:
-        if not (chunk := await loop.sock_recv(sock, min(size - len(content), 1 << 20))):
-            raise EOFError
-        content += chunk
-    return bytes(content)
+def _bytes(chunk: bytes) -> bytes:
+    if not chunk:
+        raise EOFError
+    return chunk

@@ -53,7 +53,7 @@ def split_lines(
     not_blank = [i for i, (text, _) in enumerate(requests) if text and not text.isspace()]
     split = split and max_length is not None
     can_split = {i for i in not_blank if (split or sentences) and _can_split(requests[i])}
-    whole = [i for i in not_blank if i not in can_split or (len(requests[i].text) <= MAX_CHUNK and not sentences)]
+    whole = [i for i in not_blank if i not in can_split or _is_whole(requests[i].text, sentences=sentences)]
     ids_of = dict(zip(whole, tokenizers.read("src", [requests[i].text for i in whole]), strict=True))
     for i in not_blank:
         text, constraints = requests[i]
@@ -72,6 +72,15 @@ def split_lines(
             limit = max_length if split and max_length is not None else sys.maxsize
             parts = _split_line(requests[i], first + i, tokenizers, limit, sentences=sentences, removes=removes)
             yield from _whole_line(parts, OuterSpace(before, after), lengths[i], is_in_capitals=i in capitals)
+
+
+def _is_whole(text: str, *, sentences: bool) -> bool:
+    """True for a line that may be one segment; with `sentences` one sentence without white space at its ends."""
+    from mtkit.text.structure.sentences import split_sentences  # as split_line
+
+    if len(text) > MAX_CHUNK:
+        return False
+    return not sentences or (text == text.strip() and len(split_sentences(text)) == 1)
 
 
 def _short_rest(text: str, tokenizers: TokenizerPair, max_length: int | None) -> Removal | None:

@@ -135,6 +135,27 @@ def test_what_is_no_request(server: Server, raw: bytes) -> None:
     assert server.client.get("/health").status_code == 200
 
 
+def test_a_request_of_two_lengths_hides_no_other(server: Server) -> None:
+    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection((server.host, server.port), timeout=20) as sock:
+        sock.sendall(head + b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        received = b""
+        while more := sock.recv(1000):  # until the server closes the connection
+            received += more
+    assert (received.count(b"HTTP/1.1"), received.split()[1]) == (1, b"400")
+
+
+def test_an_address_that_is_none(server: Server) -> None:
+    body = b'{"q": 5}'
+    for host in (b"[", b"x:a", b"[[::1]]"):
+        head = b"POST /translate HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+        with socket.create_connection((server.host, server.port), timeout=20) as sock:
+            sock.sendall(head % (host, len(body)) + body)
+            received = b"".join(iter(lambda sock=sock: sock.recv(1000), b""))
+        assert received.split()[1] == b"400"
+        assert b'{"error":"' in received
+
+
 def test_clients_that_leave_in_the_middle(server: Server) -> None:
     body = json.dumps(GOOD).encode()
     head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
