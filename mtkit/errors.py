@@ -108,17 +108,22 @@ class MissingInputError(MtkitError):
 
 
 class MissingExtraError(MtkitError):
-    """An optional dependency that a command needs and that is not installed."""
+    """An optional dependency that a command needs and that is not installed.
+
+    Args:
+        instead: what else the user can do; empty: nothing.
+    """
 
     exit_code = 69
 
-    def __init__(self, extra: str, package: str) -> None:
-        super().__init__(f"this needs the package {package}: pip install 'mtkit[{extra}]'")
+    def __init__(self, extra: str, package: str, instead: str = "") -> None:
+        other = f"; or {instead}" if instead else ""
+        super().__init__(f"this needs the package {package}: pip install 'mtkit[{extra}]'{other}")
 
 
 @contextmanager
-def require_extra(extra: str, package: str) -> Iterator[None]:
-    """A block that imports an optional package, or calls what imports it.
+def require_extra(extra: str, package: str, *, instead: str = "") -> Iterator[None]:
+    """A block that imports an optional package, or calls what imports it; `instead` as for MissingExtraError.
 
     Raises:
         MissingExtraError: it is not installed, or cannot be imported beside the packages that are.
@@ -126,7 +131,7 @@ def require_extra(extra: str, package: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise MissingExtraError(extra, package) from error
+        raise MissingExtraError(extra, package, instead) from error
 
 
 class ComputeError(MtkitError):

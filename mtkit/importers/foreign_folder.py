@@ -23,6 +23,7 @@ from mtkit.recipe.yaml_reader import read_yaml
 GENERATION = "generation_config.json"
 SAFETENSORS, INDEX, PICKLED = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 _HEAD = re.compile(r"---\r?\n(.*?)\n---", re.DOTALL)
+MAX_LAYERS, MAX_COUNT = 1000, 10_000_000  # of a stack; of any other number, such as the size of a vocabulary
 MAX_CARD = 1 << 20  # characters of a model card
 
 
@@ -49,11 +50,13 @@ class Fields:
             )
         return value
 
-    def count(self, key: str) -> int:
-        """The value of a key that is a number above 0; DataError if it is missing."""
+    def count(self, key: str, most: int = MAX_COUNT) -> int:
+        """The value of a key that is a number from 1 to `most`; DataError if it is missing."""
         value = self.get(key, int)
         if value is None or value <= 0:
             raise DataError(f"{self.path}: {key}: {shown(value)}; a number above 0 is expected")
+        if value > most:
+            raise DataError(f"{self.path}: {key}: {shown(value)}; at most {most:,} is read")
         return int(value)
 
 

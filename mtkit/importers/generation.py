@@ -50,6 +50,8 @@ def search_config(model: Fields, generation: Fields, vocab: Vocab) -> tuple[Sear
     alpha = float(get("length_penalty", (int, float), 1.0))
     if alpha < 0:
         raise DataError(f"{generation.path}: length_penalty: {alpha}; mtkit has none below 0, set it to 0")
+    if (beams := int(get("num_beams", int, 1))) < 1:
+        raise DataError(f"{generation.path}: num_beams: {beams}; a number above 0 is expected")
     early = get("early_stopping", (bool, str), False)
     notes = []
     if len(never) < len(get("bad_words_ids", list, [])):
@@ -65,7 +67,7 @@ def search_config(model: Fields, generation: Fields, vocab: Vocab) -> tuple[Sear
         notes.append("do_sample: the search is a beam search; set search.method.kind to sampling")
     longest, shortest = int(get("max_length", int, DEFAULT_MAX_LENGTH)), int(get("min_length", int, 0))
     search = SearchConfig(
-        beam_size=int(get("num_beams", int, 1)),
+        beam_size=beams,
         length_penalty=alpha,
         early_stopping=early is not False,
         patience=EXACT_PATIENCE if early == "never" else 1.0,

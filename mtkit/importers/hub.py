@@ -25,7 +25,11 @@ def download(name: str) -> Path:
         MissingExtraError: huggingface_hub is not installed.
         MissingInputError: the hub cannot be reached, or has no such model; the message says how to bring it by hand.
     """
-    with require_extra("hub", "huggingface_hub"):
+    by_hand = (
+        f"where a browser reaches it, save all files of https://huggingface.co/{name}/tree/main in a folder, copy that "
+        "here, and give its name"
+    )
+    with require_extra("hub", "huggingface_hub", instead=by_hand):
         import huggingface_hub
         from huggingface_hub.errors import (
             HfHubHTTPError,
@@ -40,8 +44,6 @@ def download(name: str) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
         reason = printable(str(error).strip().partition("\n")[0], 200)
         raise MissingInputError(
-            f"{name}: no such folder, and not loaded from the hub ({type(error).__name__}: {reason}); where a browser "
-            f"reaches it, save all files of https://huggingface.co/{name}/tree/main in a folder, copy that here, and "
-            "give its name"
+            f"{name}: no such folder, and not loaded from the hub ({type(error).__name__}: {reason}); {by_hand}"
         ) from error
     return folder

@@ -157,7 +157,7 @@ def _convert(
     ours: dict[str, Float32] = {}
     for names in architecture.weights(config):
         parts = [_take(theirs, each, names.instead, folder) for each in names.theirs]
-        array = (parts[0] if len(parts) == 1 else np.concatenate(parts))[names.skipped :]
+        array = _concatenated(parts)[names.skipped :]
         shape = (sizes.get(names.ours, expected[names.ours][0]), *expected[names.ours][1:])
         if array.shape != shape:
             found = f"{' + '.join(names.theirs)} is {list(array.shape)}"
@@ -179,6 +179,13 @@ def _convert(
             "describes it; it is another model, or one that mtkit does not import"
         )
     return ours
+
+
+def _concatenated(parts: list[Float32]) -> Float32:
+    """Tensors one after another, or the first of them if their shapes do not allow it."""
+    if len({part.shape[1:] for part in parts}) > 1 or parts[0].ndim == 0:
+        return parts[0].reshape(-1)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _take(theirs: dict[str, Float32], name: str, instead: tuple[str, ...], folder: ForeignFolder) -> Float32:

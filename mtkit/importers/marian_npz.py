@@ -6,7 +6,11 @@ the architecture in marian.py.
 
 from __future__ import annotations
 
+import lzma
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +25,7 @@ from numpy.typing import NDArray
 from mtkit.errors import DataError, MissingInputError, RecipeError
 from mtkit.importers.architectures.architecture import require
 from mtkit.importers.architectures.bart_layers import DECODER, ENCODER, LAYER, OUTPUT_BIAS, SHARED
-from mtkit.importers.foreign_folder import GENERATION, Fields, ForeignFolder
+from mtkit.importers.foreign_folder import GENERATION, MAX_LAYERS, Fields, ForeignFolder
 from mtkit.importers.vocabulary import read_pieces
 from mtkit.inference.packing import as_float32
 from mtkit.io.files import translate_read_errors
@@ -31,6 +35,13 @@ from mtkit.recipe.yaml_reader import read_yaml
 
 SETTINGS, SEARCH = "special:model.yml", "decoder.yml"
 PAD, PAD_LOGIT = "<pad>", -100.0
+TABLES = {SHARED, ENCODER, DECODER}
+MAX_RATIO = 20  # of a file's content to its size; weights can hardly be compressed
+# what reading a damaged archive, or arrays of impossible shapes, can raise
+_INVALID = (
+    *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError, EOFError, RuntimeError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError),
+)
 MAX_LENGTH = 512  # tokens of a translation; Marian has three times the length of the source
 # keys of Marian and the values that are computed here; a missing key has them too
 EXPECTED: dict[str, object] = {
@@ -92,13 +103,13 @@ class MarianFolder(ForeignFolder):
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
         """See ForeignFolder; by the names of Hugging Face."""
-        found = {theirs: self._arrays[ours] for ours, theirs in self._weight_names() if ours in self._arrays}
+        found = {theirs: self._weight(ours) for ours, theirs in self._weight_names() if ours in self._arrays}
         weights = {}
         for name, array in found.items():
             is_matrix = name.endswith(".weight") and min(array.shape) > 1 and ".layers." in name
-            weights[name] = as_float32(array.T if is_matrix else array.squeeze())
+            weights[name] = as_float32(array.T if is_matrix else array if name in TABLES else array.reshape(-1))
         size = len(self._names(0))
-        for name in {SHARED, ENCODER, DECODER}.intersection(weights):
+        for name in TABLES.intersection(weights):
             weights[name] = np.pad(weights[name], ((0, max(0, size - len(weights[name]))), (0, 0)))
         bias = weights.get(OUTPUT_BIAS, np.zeros(size, dtype=np.float32))
         weights[OUTPUT_BIAS] = np.pad(bias, (0, max(0, size - len(bias))), constant_values=PAD_LOGIT)
@@ -107,15 +118,29 @@ class MarianFolder(ForeignFolder):
             raise DataError(f"{self._model}: {printable(unknown[0], 100)}: mtkit imports no models with this weight")
         return weights
 
+    def _weight(self, name: str) -> NDArray[Any]:
+        array = self._arrays[name]
+        is_float = isinstance(array, np.ndarray) and np.issubdtype(array.dtype, np.floating)
+        if not is_float or array.ndim not in (1, 2) or not array.size:
+            found = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else "no array"
+            raise DataError(
+                f"{self._model}: {name}: {printable(found, 100)}; a vector or matrix of floats is expected; copy it"
+            )
+        return np.atleast_2d(array)
+
     def _weight_names(self) -> Iterator[tuple[str, str]]:
         is_shared = "Wemb" in self._arrays
         yield from [("Wemb", SHARED)] if is_shared else [("encoder_Wemb", ENCODER), ("decoder_Wemb", DECODER)]
         yield "decoder_ff_logit_out_b", OUTPUT_BIAS
-        for side, key in (("encoder", "enc-depth"), ("decoder", "dec-depth")):
+        for side, depth in self._depths.items():
             names = [each for group in LAYER[side].values() for each in group]
-            for index, theirs in product(range(self._settings.count(key)), names):
+            for index, theirs in product(range(depth), names):
                 for ours, kind in zip(PARTS[theirs], ("weight", "bias"), strict=True):
                     yield f"{side}_l{index + 1}_{ours}", f"model.{side}.layers.{index}.{theirs}.{kind}"
+
+    @cached_property
+    def _depths(self) -> dict[str, int]:
+        return {side: self._settings.count(f"{side[:3]}-depth", MAX_LAYERS) for side in ("encoder", "decoder")}
 
     @cached_property
     def _model(self) -> Path:
@@ -132,10 +157,14 @@ class MarianFolder(ForeignFolder):
     def _arrays(self) -> Mapping[str, NDArray[Any]]:
         try:
             with translate_read_errors(self._model), self._model.open("rb") as content:
+                with zipfile.ZipFile(content) as archive:
+                    size = sum(info.file_size for info in archive.infolist())
+                if size > MAX_RATIO * self._model.stat().st_size:
+                    raise ValueError(f"{size:,} bytes would come out of it")
                 return dict(np.load(content, allow_pickle=False).items())
-        except (ValueError, AttributeError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+        except _INVALID as error:
             raise DataError(
-                f"{self._model}: damaged, cut off, or no .npz of numbers ({error}); copy it again"
+                f"{self._model}: damaged, cut off, or no .npz of numbers ({printable(str(error), 200)}); copy it again"
             ) from error
 
     @cached_property
@@ -200,12 +229,12 @@ class MarianFolder(ForeignFolder):
             )
         pad = len(targets) - 1
         sides = {
-            f"{side}_{key}": settings.count(theirs)
-            for side, depth in (("encoder", "enc-depth"), ("decoder", "dec-depth"))
-            for key, theirs in (
+            f"{side}_{key}": number
+            for side, depth in self._depths.items()
+            for key, number in (
                 ("layers", depth),
-                ("attention_heads", "transformer-heads"),
-                ("ffn_dim", "transformer-dim-ffn"),
+                ("attention_heads", settings.count("transformer-heads")),
+                ("ffn_dim", settings.count("transformer-dim-ffn")),
             )
         }
         return {

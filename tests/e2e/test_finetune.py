@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -20,6 +21,7 @@ from sacrebleu.metrics.bleu import BLEU
 from safetensors.numpy import load_file
 
 from mtkit.cli import entry
+from mtkit.documents.formats import spreadsheet
 from mtkit.finetuning import finetune as steps
 from mtkit.finetuning.mixtures import SHARES
 from mtkit.layers import matmul
@@ -266,7 +268,18 @@ def book_of(path: Path, rows: list[tuple], merged: str | None = None) -> Path:
     return path
 
 
-def test_bad_input_is_one_sentence_and_leaves_nothing(mtkit, tmp_path: Path, base: Path) -> None:
+def change_sheet(book: Path, old: bytes, new: bytes) -> None:
+    with zipfile.ZipFile(book) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    sheet = members["xl/worksheets/sheet1.xml"]
+    assert old in sheet
+    members["xl/worksheets/sheet1.xml"] = sheet.replace(old, new)
+    with zipfile.ZipFile(book, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def test_bad_input_is_one_sentence_and_leaves_nothing(mtkit, tmp_path: Path, base: Path, monkeypatch) -> None:
     rows, good = pairs(120, OWN, 2), tmx(pairs(120, OWN, 2))
     texts = {
         "cut.tmx": good[: len(good) // 2],
@@ -282,7 +295,15 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(mtkit, tmp_path: Path, bas
         (tmp_path / name).write_text(text)
     book_of(tmp_path / "merged.xlsx", rows, merged="A3:A4")
     book_of(tmp_path / "empty.xlsx", [(src, None) for src, _ in rows])
+    monkeypatch.setattr(spreadsheet, "MAX_ROWS", 1000)
+    for name, old, new in (
+        ("rows.xlsx", b'<row r="120"', b'<row r="99999999999"'),
+        ("wide.xlsx", b"</sheetData>", b'</sheetData><mergeCells><mergeCell ref="A1:XFD1048576"/></mergeCells>'),
+    ):
+        change_sheet(book_of(tmp_path / name, rows), old, new)
     for name, exit_code, message in (
+        ("rows.xlsx", 65, "sheet 'Sheet': has a row above 1,000"),
+        ("wide.xlsx", 65, "sheet 'Sheet': the cells A1:XFD1048576 are merged"),
         ("cut.tmx", 65, "cut.tmx:61: not well-formed XML"),
         ("entity.tmx", 65, "declares the entity a"),
         ("french.tmx", 65, "french.tmx: no pair of en and de, the languages of the model"),

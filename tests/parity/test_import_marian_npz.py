@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,45 @@ def add_weight(folder: Path) -> None:
         np.savez(folder / "model.npz", **file, more=np.zeros(3))
 
 
+def append(path: Path, line: str) -> None:
+    path.write_text(path.read_text().replace("beam-size: 6", line))
+
+
+def replaced(name: str, array: Any) -> Callable[[Path], None]:
+    """A weight of another kind."""
+
+    def act(folder: Path) -> None:
+        with np.load(folder / "model.npz") as file:
+            np.savez(folder / "model.npz", **{**file, name: array})
+
+    return act
+
+
+def member(content: bytes, **options: Any) -> Callable[[Path], None]:
+    """Wemb as these bytes."""
+
+    def act(folder: Path) -> None:
+        with zipfile.ZipFile(folder / "model.npz", "w", **options) as archive:
+            archive.writestr("Wemb.npy", content)
+
+    return act
+
+
+def described(shape: str) -> Callable[[Path], None]:
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return member(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(64))
+
+
+def encrypted(folder: Path) -> None:
+    """The archive says that its members have a password."""
+    content = (folder / "model.npz").read_bytes()
+    for signature, place in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
+        parts = content.split(signature)
+        marked = [each[: place - 4] + bytes([each[place - 4] | 1]) + each[place - 3 :] for each in parts[1:]]
+        content = signature.join([parts[0], *marked])
+    (folder / "model.npz").write_bytes(content)
+
+
 def pickled(folder: Path) -> None:
     np.savez(folder / "model.npz", x=np.array([object()], dtype=object))
 
@@ -201,6 +241,21 @@ BAD = {
     "other depth": (change(**{"enc-depth": 3}), "weights have no model.encoder.layers.2"),
     "cut off": (cut, "damaged, cut off, or no .npz"),
     "another weight": (add_weight, "more: mtkit imports no models with this weight"),
+    "a number": (replaced("encoder_l1_self_Wq", np.float32(3)), r"encoder_l1_self_Wq: float32 \[\]; a vector or"),
+    "texts": (replaced("Wemb", np.array(["a", "b"])), r"Wemb: <U1 \[2\]; a vector or matrix of floats"),
+    "a vector": (replaced("Wemb", np.zeros(5, np.float32)), "of different models"),
+    "five dimensions": (replaced("decoder_ff_logit_out_b", np.zeros((1, 2, 3, 1, 2))), "a vector or matrix"),
+    "another width": (replaced("encoder_l1_self_bq", np.zeros((3, 3), np.float32)), "of different models"),
+    "no array": (member(b"\x80\x04cposix\nsystem\n"), "Wemb: no array; a vector|has no special:model.yml"),
+    "a shape of terabytes": (described("(1000000000000,)"), "damaged, cut off, or no .npz"),
+    "a shape below 0": (described("(-3, 5)"), "damaged, cut off, or no .npz"),
+    "a shape of 30 digits": (described(f"({'9' * 30},)"), "damaged, cut off, or no .npz"),
+    "a shape of booleans": (described("(True, 5)"), "damaged, cut off, or no .npz"),
+    "a bomb": (member(bytes(1 << 24), compression=zipfile.ZIP_DEFLATED), "16,777,216 bytes would come out of it"),
+    "a torn description": (described("(3,"), "damaged, cut off, or no .npz"),
+    "beams below 0": (lambda folder: append(folder / "decoder.yml", "beam-size: -5"), "beam"),
+    "a password": (encrypted, "damaged, cut off, or no .npz .*password"),
+    "a billion layers": (change(**{"enc-depth": 10**9}), "enc-depth: 1000000000; at most 1,000 is read"),
     "a pickle": (pickled, "damaged, cut off, or no .npz"),
     "no vocabulary": (lambda folder: (folder / "vocab.yml").unlink(), "vocab.yml: no such file"),
     "no list": (lambda folder: (folder / "vocab.yml").write_text("- a"), "no list of tokens"),

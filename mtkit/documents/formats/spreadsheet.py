@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,21 @@ from mtkit.errors import DataError, require_extra
 from mtkit.text.structure.xml_check import XmlCheck, XmlError
 
 MAX_SIZE = 1 << 28  # bytes of all members without compression: openpyxl holds a sheet in memory
+MAX_ROWS = 1 << 20  # of a sheet, as Excel has it
 _CHUNK = 1 << 20
+_WORKSHEET = "worksheets/"  # folder of the members that are sheets
+_FIRST_TWO = re.compile(r"\$?[AB]\$?\d")  # how a range of the first two columns begins
+_UNREADABLE = (
+    KeyError,
+    IndexError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    SyntaxError,
+    OSError,
+    EOFError,
+    OverflowError,
+)
 _SAVE_AGAIN = "save it as .xlsx, or as .tsv with two columns"
 
 
@@ -24,20 +40,28 @@ def spreadsheet_pairs(path: Path) -> Iterator[tuple[int, str, str]]:
         DataError: the file is no workbook, damaged or too large, one of the two columns is empty, or cells of them are
             merged, so that it is unclear which source a target belongs to.
     """
-    sheet = _first_sheet(path)
-    for cells in sheet.merged_cells.ranges:
-        if cells.min_col <= 2:
-            raise DataError(
-                f"{path}: sheet {sheet.title!r}: the cells {cells.coord} are merged; unmerge them, so that each row "
-                "has its source in column A and its translation in column B"
-            )
-    rows = sheet.iter_rows(max_col=2, values_only=True)
+    with require_extra("xlsx", "openpyxl"):
+        from openpyxl import load_workbook
+    merged = _check_archive(path)
     filled = [0, 0]
-    for number, row in enumerate(rows, start=1):
-        texts = [*("" if value is None else str(value).strip() for value in row), "", ""][:2]
-        filled = [count + bool(text) for count, text in zip(filled, texts, strict=True)]
-        if all(texts):
-            yield number, texts[0], texts[1]
+    with _openpyxl_errors(path):
+        book = load_workbook(path, read_only=True, data_only=True)  # whole, it holds a cell for each row to the last
+        if not book.worksheets:
+            raise DataError(f"{path}: a workbook without sheets; {_SAVE_AGAIN}")
+        sheet: Any = book.worksheets[0]
+        if cells := next((each for each in merged.get(sheet._worksheet_path, ()) if _FIRST_TWO.match(each)), None):
+            raise DataError(
+                f"{path}: sheet {sheet.title!r}: the cells {cells} are merged; unmerge them, so that each row has its "
+                "source in column A and its translation in column B"
+            )
+        sheet.reset_dimensions()  # they may be wrong
+        for number, row in enumerate(sheet.iter_rows(max_col=2, values_only=True), start=1):
+            if number > MAX_ROWS:
+                raise DataError(f"{path}: sheet {sheet.title!r}: has a row above {MAX_ROWS:,}; {_SAVE_AGAIN}")
+            texts = [*("" if value is None else str(value).strip() for value in row), "", ""][:2]
+            filled = [count + bool(text) for count, text in zip(filled, texts, strict=True)]
+            if all(texts):
+                yield number, texts[0], texts[1]
     if not all(filled):
         empty = "AB"[filled.index(0)]
         raise DataError(
@@ -46,22 +70,20 @@ def spreadsheet_pairs(path: Path) -> Iterator[tuple[int, str, str]]:
         )
 
 
-def _first_sheet(path: Path) -> Any:
-    with require_extra("xlsx", "openpyxl"):
-        from openpyxl import load_workbook
-        from openpyxl.utils.exceptions import InvalidFileException
-    _check_archive(path)
+@contextmanager
+def _openpyxl_errors(path: Path) -> Iterator[None]:
+    """Raise DataError where openpyxl cannot read a workbook in the block."""
     try:
-        book = load_workbook(path, data_only=True)
-    except (InvalidFileException, KeyError, ValueError, TypeError, AttributeError, SyntaxError) as error:
+        yield
+    except _UNREADABLE as error:
         raise DataError(f"{path}: not a workbook that openpyxl reads; {_SAVE_AGAIN}") from error
-    if not book.worksheets:
-        raise DataError(f"{path}: a workbook without sheets; {_SAVE_AGAIN}")
-    return book.worksheets[0]
 
 
-def _check_archive(path: Path) -> None:
+def _check_archive(path: Path) -> dict[str, list[str]]:
     """Check the archive and its XML before openpyxl reads them.
+
+    Returns:
+        Ranges of merged cells, such as A3:A4, by member.
 
     Raises:
         DataError: it is no archive, damaged, encrypted or too large, or its XML declares entities.
@@ -71,8 +93,8 @@ def _check_archive(path: Path) -> None:
             infos = archive.infolist()
             if sum(info.file_size for info in infos) > MAX_SIZE:
                 raise DataError(f"{path}: more than {MAX_SIZE >> 20} MiB of content; {_SAVE_AGAIN}")
-            for name in (info.filename for info in infos if info.filename.endswith((".xml", ".rels"))):
-                _check_member(archive, name)
+            names = [info.filename for info in infos if info.filename.lower().endswith((".xml", ".rels"))]
+            return {name: _check_member(archive, name) for name in names}
     except XmlError as error:
         raise DataError(f"{path}: {error}; {_SAVE_AGAIN}") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError, RuntimeError) as error:
@@ -81,9 +103,17 @@ def _check_archive(path: Path) -> None:
         ) from error
 
 
-def _check_member(archive: zipfile.ZipFile, name: str) -> None:
-    check = XmlCheck(None)
+def _check_member(archive: zipfile.ZipFile, name: str) -> list[str]:
+    """Check the XML of a member; return its ranges of merged cells."""
+    merged: list[str] = []
+
+    def start(tag: str, attributes: Mapping[str, str]) -> None:
+        if tag.rpartition(":")[2] == "mergeCell":
+            merged.append(attributes.get("ref", ""))
+
+    check = XmlCheck(None, start if _WORKSHEET in name.lower() else None)
     with archive.open(name) as member:
         while chunk := member.read(_CHUNK):
             check.feed(chunk)
     check.feed(b"", is_last=True)
+    return merged

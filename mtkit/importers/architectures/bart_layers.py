@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from mtkit.errors import DataError
 from mtkit.importers.architectures.architecture import WeightNames
-from mtkit.importers.foreign_folder import Fields, shown
+from mtkit.importers.foreign_folder import MAX_LAYERS, Fields, shown
 from mtkit.layers.feed_forward.config import DenseConfig
 from mtkit.layers.key_types import Activation
 
@@ -58,8 +58,8 @@ def transformer_keys(fields: Fields, *, scale_embedding: bool, activation: str) 
         "d_model": fields.count("d_model"),
         "d_ff": same_of_both_sides(fields, "ffn_dim"),
         "num_heads": same_of_both_sides(fields, "attention_heads"),
-        "encoder_layers": fields.count("encoder_layers"),
-        "decoder_layers": fields.count("decoder_layers"),
+        "encoder_layers": fields.count("encoder_layers", MAX_LAYERS),
+        "decoder_layers": fields.count("decoder_layers", MAX_LAYERS),
         **{key: float(fields.get(key, (float, int), rate)) for key, rate in rates.items()},
         "feed_forward": feed_forward(fields, activation),
         "scaled_embeddings": fields.get("scale_embedding", bool, scale_embedding),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from xml.parsers import expat
 
 
@@ -23,9 +24,13 @@ class XmlCheck:
 
     Args:
         encoding: of chunks of bytes; None: that of a byte order mark or of the XML declaration. Texts are UTF-8.
+        element: receives name and attributes of each element inside the outermost one.
     """
 
-    def __init__(self, encoding: str | None = "utf-8") -> None:
+    def __init__(
+        self, encoding: str | None = "utf-8", element: Callable[[str, Mapping[str, str]], None] | None = None
+    ) -> None:
+        self._element = element
         self._parser = expat.ParserCreate(encoding)
         self._parser.EntityDeclHandler = self._refuse
         self._parser.StartElementHandler = self._start
@@ -44,7 +49,7 @@ class XmlCheck:
 
     def _start(self, name: str, attributes: object) -> None:
         self.root = name.rpartition(":")[2]
-        self._parser.StartElementHandler = None
+        self._parser.StartElementHandler = self._element
 
     def _refuse(self, name: str, *declaration: object) -> None:
         reason = f"declares the entity {name[:60]}; documents with entities of their own are refused"

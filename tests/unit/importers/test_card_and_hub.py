@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from mtkit.compression.compress import CompressionOptions, compress_model
+from mtkit.errors import MissingExtraError
 from mtkit.importers.import_model import Languages, import_model
 from mtkit.model_folder.folder import read_metadata
 
@@ -84,4 +85,14 @@ def test_without_the_hub_the_message_says_how_to_bring_the_folder(tmp_path: Path
     assert done.returncode == 66
     assert done.stderr.count("\n") == 1
     assert "save all files of https://huggingface.co/Helsinki-NLP/opus-mt-xx-yy/tree/main" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_the_package_the_message_says_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(
+        MissingExtraError, match=r"pip install 'mtkit\[hub\]'; or .* save all files of https://hug"
+    ) as caught:
+        import_model(Path("Helsinki-NLP/opus-mt-xx-yy"), tmp_path / "out", NO_LANGUAGES)
+    assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()

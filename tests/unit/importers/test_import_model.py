@@ -205,6 +205,11 @@ BAD: dict[str, tuple[Change, str]] = {
     "fewer layers": (set_key("config.json", decoder_layers=1), r"model\.decoder\.layers\.1\..* no weight of marian"),
     "another width": (set_key("config.json", d_model=64), "of different models"),
     "a width of text": (set_key("config.json", d_model="64"), "d_model: '64'; int is expected"),
+    "a billion layers": (set_key("config.json", decoder_layers=10**9), "decoder_layers: 1000000000; at most 1,000 is"),
+    "a vocabulary of 30 digits": (
+        set_key("config.json", vocab_size=10**29),
+        "vocab_size: 1000.*; at most 10,000,000 is",
+    ),
     "no heads": (set_key("config.json", encoder_attention_heads=0), "a number above 0 is expected"),
     "heads that do not divide": (
         set_key("config.json", encoder_attention_heads=5, decoder_attention_heads=5),
@@ -238,6 +243,7 @@ BAD: dict[str, tuple[Change, str]] = {
     "vocabulary of words": (set_key("vocab.json", word="five"), r"vocab\.json: the ids of its"),
     "a length penalty below 0": (set_key("generation_config.json", length_penalty=-1.0), "length_penalty: -1.0"),
     "beams of text": (set_key("generation_config.json", num_beams="four"), "num_beams: 'four'; int is expected"),
+    "beams below 0": (set_key("generation_config.json", num_beams=-5), "num_beams: -5; a number above 0 is expected"),
     "too many beams": (set_key("generation_config.json", num_beams=5000), "search.beam_size: 5000"),
 }
 
