@@ -87,6 +87,7 @@ class _Inline:
         self._references = references
         self._between = iter(between)  # characters of the document between the lines
         self._opened: list[str] = []
+        self._brackets = 0  # that are open
 
     def read(self) -> None:
         """Add all of it."""
@@ -114,11 +115,19 @@ class _Inline:
             if label.upper() in self._references and not self._content.startswith(("(", "["), end):
                 builder.empty(self._content[match.start() : end])
                 return end
+            if "]" not in self._content[match.end() :]:
+                builder.add(raw)
+                return match.end()
+            self._brackets += 1
             builder.open("[", raw)
-        elif match["close"] is not None:
+        elif match["close"] is not None and self._brackets:
+            self._brackets -= 1
             builder.close("[", raw)
+        elif match["close"] is not None:
+            builder.add("]")
+            return match.start() + 1
         else:
-            self._emphasis(raw, self._content[match.start() - 1 : match.start()], self._content[match.end() :][:1])
+            return self._emphasis(raw, match.start())
         return match.end()
 
     def _newline(self, hard: str | None) -> None:
@@ -127,13 +136,19 @@ class _Inline:
         if hard:
             self._builder.empty(between if between.startswith(hard) else hard + between, is_break=True)
 
-    def _emphasis(self, raw: str, before: str, after: str) -> None:
+    def _emphasis(self, raw: str, start: int) -> int:
+        """Add a delimiter, as text if it opens and closes nothing; return where it ends."""
+        if self._opened[-1:] == [raw[0]] and self._content.startswith(raw[0] * 3, start):
+            raw = raw[0]  # of three, the inner one closes first
+        before, rest = self._content[start - 1 : start] if start else "", self._content[start + len(raw) :]
+        after = rest[:1]
         is_word = before.isalnum() and after.isalnum()
         if raw in self._opened and before and not before.isspace() and not (raw[0] == "_" and is_word):
             self._opened.remove(raw)
             self._builder.close(raw, raw)
-        elif after and not after.isspace() and not (raw[0] == "_" and is_word):
+        elif raw in rest and not after.isspace() and not (raw[0] == "_" and is_word):
             self._opened.append(raw)
             self._builder.open(raw, raw)
         else:
             self._builder.add(raw)
+        return start + len(raw)

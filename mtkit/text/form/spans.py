@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -86,8 +86,10 @@ def _foreign_words(text: str, taken: list[Span]) -> Iterable[Span]:
     ]
 
 
-def missing_spans(spans: Iterable[Span], hyp: str) -> list[Span]:
+def missing_spans(spans: Sequence[Span], hyp: str) -> list[Span]:
     """The spans that a translation lacks; numbers may have other separators, as 1,250.50 and 1.250,50."""
+    if not spans:
+        return []
     numbers = number_counts(hyp)
     lacking, used = [], Counter[str]()
     for span in spans:
@@ -105,7 +107,7 @@ def missing_spans(spans: Iterable[Span], hyp: str) -> list[Span]:
 
 def has_added_numbers(src: str, hyp: str) -> bool:
     """Return whether a translation has a number that its source lacks, in digits."""
-    return bool(number_counts(hyp) - number_counts(src))
+    return _DIGITS.search(hyp) is not None and bool(number_counts(hyp) - number_counts(src))
 
 
 def number_counts(text: str) -> Counter[str]:

@@ -195,7 +195,9 @@ class _Placement:
 
     def _range(self, node: _Node) -> tuple[int, int]:
         """The characters of the target for a mark of the source."""
-        ends = len(self.target) - len(self.target.lstrip()), len(self.target)
+        is_outside = node.end > len(self.source.rstrip())  # behind the white space at the end
+        end = len(self.target) if is_outside else len(self.target.rstrip())
+        ends = len(self.target) - len(self.target.lstrip()), end
         before, after = not self.source[: node.start].strip(), not self.source[node.end :].strip()
         if not node.is_pair or node.start == node.end:
             place = ends[0] if before else ends[1] if after else self._before_next(node.start)
@@ -216,7 +218,12 @@ class _Placement:
         """The beginning of the target word that aligns with the source word at or after an offset."""
         following = next((i for i, (_, end) in enumerate(self.src_words) if end > offset), None)
         words = [t for s, t in self.links if s == following]
-        return self.tgt_words[min(words)][0] if words else self._guess(offset)
+        if following is None or not words:
+            return self._guess(offset)
+        place = self.tgt_words[min(words)][0]
+        signs = self.source[self.src_words[following][0] : offset]  # of this word, such as a bracket, before the mark
+        is_kept = not any(map(str.isalnum, signs)) and self.target.startswith(signs, place)
+        return place + len(signs) * is_kept
 
     def _guess(self, offset: int, *, is_end: bool = False) -> int:
         self.is_certain = False
