@@ -29,7 +29,7 @@ from mtkit.text.source_prefix import SourcePrefix
 from mtkit.training.weights import weights
 from mtkit.translate.translator import Translator
 
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the weights after; 0 is the model before
+SHARES = (0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0)  # of the weights after; 0 is the model before
 MAX_LINES = 300  # of each validation set
 MIXTURE = "mixture"  # folder of the chosen model
 
