@@ -35,7 +35,7 @@ class QueuedRequest:
         options: of the translation; a batch has one kind of options.
         texts: (text, beginning of its translation), the shortest first when it is served.
         results: of each text, in order.
-        done: set when all results are there.
+        done: set when all results are there, cancelled when the request is dropped.
         failures: of workers that had texts of the request.
         blamed: failures of workers that had nothing but this text, by its index.
     """
@@ -102,10 +102,11 @@ class FairQueue:
         self._push(job, time.monotonic() + job.characters / SECOND_CHARACTERS)
 
     def put_back(self, items: Sequence[Item]) -> None:
-        """Take texts again that were lost with a worker; they are next."""
+        """Take texts again that were lost with a worker; they are next, except those of dropped requests."""
         by_job: dict[QueuedRequest, list[int]] = {}
         for job, index in items:
-            by_job.setdefault(job, []).append(index)
+            if not job.done.cancelled():
+                by_job.setdefault(job, []).append(index)
         for job, indices in by_job.items():
             is_queued = bool(job.waiting)
             self._count(job, -1)
@@ -119,6 +120,7 @@ class FairQueue:
         """Drop a request whose client has gone."""
         self._count(job, -1)
         job.waiting.clear()
+        job.done.cancel()
 
     def wake(self) -> None:
         """Let all who wait look again."""

@@ -94,22 +94,26 @@ async def send_all(port: int, lines: Sequence[str], *, size: int, connections: i
 
 def throughput(model: str, file: Path, lines: Sequence[str], rounds: int, workers: int) -> None:
     command = [sys.executable, "-m", "mtkit", "translate", model, str(file), "--workers", str(workers)]
-    command += ["--quiet", "--split-sentences"]
     blank = Path(tempfile.mkdtemp()) / "blank"
     blank.write_text("\n")
-    empty = [*command[:5], str(blank), *command[6:]]
-    ratios = []
-    for _ in range(rounds):
+    ratios: dict[str, list[float]] = {"translate": [], "translate --split-sentences": []}
+
+    def seconds(*words: str) -> float:
         begun = time.perf_counter()
-        subprocess.run(empty, check=True, capture_output=True)
-        start = time.perf_counter() - begun  # of Python and the model
-        subprocess.run(command, check=True, capture_output=True)
-        alone = time.perf_counter() - begun - 2 * start
+        subprocess.run([*command, "--quiet", *words], check=True, capture_output=True)
+        return time.perf_counter() - begun
+
+    for _ in range(rounds):
+        command[5] = str(blank)
+        start = seconds()  # of Python and the model
+        command[5] = str(file)
         with server(model, "--workers", str(workers), "--cache", "0") as (_, port):
             served = asyncio.run(send_all(port, lines, size=50, connections=16))
-        ratios.append(alone / served)
-        print(f"translate {len(lines) / alone:,.0f} lines/s, serve {len(lines) / served:,.0f}, ratio {ratios[-1]:.2f}")
-    print(f"throughput: median ratio {statistics.median(ratios):.2f}")
+        for name, of_name in ratios.items():
+            of_name.append((seconds(*name.split()[1:]) - start) / served)
+        print(f"serve {len(lines) / served:,.0f} lines/s", {name: f"{each[-1]:.2f}" for name, each in ratios.items()})
+    for name, of_name in ratios.items():
+        print(f"throughput: median ratio to {name} {statistics.median(of_name):.2f}")
 
 
 def latency(model: str, lines: Sequence[str], rounds: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -28,6 +29,7 @@ MAX_TEXTS = 256
 # is killed a few times in a row at most.
 MAX_FAILURES = 6
 RETRY_SECONDS = 0.5
+LOOK_SECONDS = 1.0  # between looks whether somebody still waits for a batch; most take less
 MEASURED_SECONDS = 1.0  # since memory was measured, which takes milliseconds
 
 
@@ -114,20 +116,33 @@ class ModelPool:
                 continue
             self._pids.add(pid)
             try:
-                while await self._translate_batch(sock):
+                while await self._translate_batch(sock, pid):
                     pass
             finally:
                 sock.close()
                 self._pids.discard(pid)
 
-    async def _translate_batch(self, sock: socket.socket) -> bool:
-        """Translate the next batch; False if the worker has died or is not needed any longer."""
+    async def _translate_batch(self, sock: socket.socket, pid: int) -> bool:
+        """Translate the next batch; False if the worker has died or is not needed any longer.
+
+        A worker whose requests were all dropped is ended: a new one costs milliseconds.
+        """
         size = int(min(max(self.rate * BATCH_SECONDS, MIN_BATCH), MAX_BATCH))
         while not self._is_retired and not (batch := self._queue.take(size, MAX_TEXTS)):
             await self._queue.wait()
         if self._is_retired:  # what waits is for the next version
             return False
-        begun = time.perf_counter()
+        loop, begun = asyncio.get_running_loop(), time.perf_counter()
+        timer: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal timer
+            if self._can_fork and all(job.done.cancelled() for job, _ in batch):
+                os.kill(pid, signal.SIGKILL)
+            else:
+                timer = loop.call_later(LOOK_SECONDS, look)
+
+        timer = loop.call_later(LOOK_SECONDS, look)
         self.busy += 1
         try:
             lines = [job.texts[index] for job, index in batch]
@@ -141,6 +156,7 @@ class ModelPool:
             self._queue.put_back(batch)
             raise
         finally:
+            timer.cancel()
             self.busy -= 1
         for (job, index), result in zip(batch, results, strict=True):
             job.accept(index, result)

@@ -1,4 +1,4 @@
-"""Models that are exchanged or unloaded while requests come: who translates what, and how many processes there are."""
+"""Models that are exchanged or unloaded, and workers that are ended, while requests come and go."""
 
 from __future__ import annotations
 
@@ -67,6 +67,34 @@ def test_workers_of_a_retired_version_take_nothing_more() -> None:
         return counts
 
     assert asyncio.run(run()) == (1, 1)
+
+
+def test_a_worker_whose_texts_nobody_waits_for_is_replaced(monkeypatch: Any) -> None:
+    async def run() -> tuple[list[int], list[int], int]:
+        queue, ended = FairQueue(), cast("list[ModelPool]", [])
+        pool = _Pool(queue, ended)
+        counts: list[int] = []
+        killed: list[int] = []
+
+        def kill(pid: int, number: int) -> None:
+            killed.append(pid)
+            pool._others[-1].close()
+
+        monkeypatch.setattr("mtkit.serve.processes.pool.os.kill", kill)
+        monkeypatch.setattr("mtkit.serve.processes.pool.LOOK_SECONDS", 0.0)
+        jobs = [QueuedRequest(name, {}, [("text", "")]) for name in ("one", "other")]
+        for job in jobs:
+            queue.add(job)
+        await pool.start()
+        await let_all_run()
+        for job in jobs:
+            queue.remove(job)
+            await let_all_run()
+            counts.append(len(killed))
+        await pool.retire()
+        return counts, killed, queue.count
+
+    assert asyncio.run(run()) == ([0, 1], [0], 0)
 
 
 class _Registry(Registry):
