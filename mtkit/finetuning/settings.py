@@ -33,7 +33,7 @@ VALIDATIONS = 10
 MIN_BETWEEN_VALIDATIONS = 20  # updates
 PATIENCE = 3  # validations
 VALIDATION_SENTENCES = 50  # that are decoded, of each set
-GENERAL_SHARE = 0.25  # of the samples; Chu et al. 2017 mix equal parts, https://aclanthology.org/P17-2061
+GENERAL_SHARE = 0.5  # of the samples, as Chu et al. 2017 mix them: https://aclanthology.org/P17-2061
 MAX_LENGTH = 256  # tokens of a side, unless the model has fewer positions
 OWN, GENERAL = "own", "general"  # names of the texts, of their test sets and folders
 
