@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -142,10 +142,7 @@ def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -
     """
     placement = _Placement(source.text, target, links)
     roots = placement.arrange(_tree(source), 0, len(target))
-    marks: list[Mark] = []
-    for root in roots:
-        _write(root, marks)
-    return Marked(target, tuple(marks)), placement.is_certain
+    return Marked(target, tuple(_written(roots))), placement.is_certain
 
 
 def _tree(source: Marked) -> list[_Node]:
@@ -162,12 +159,17 @@ def _tree(source: Marked) -> list[_Node]:
     return roots
 
 
-def _write(node: _Node, marks: list[Mark]) -> None:
-    marks.append(Mark(node.start, "open" if node.is_pair else "empty", node.name))
-    for child in node.children:
-        _write(child, marks)
-    if node.is_pair:
-        marks.append(Mark(node.end, "close", node.name))
+def _written(roots: list[_Node]) -> Iterator[Mark]:
+    stack: list[_Node | Mark] = [*reversed(roots)]  # thousands of marks may be nested
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Mark):
+            yield item
+            continue
+        yield Mark(item.start, "open" if item.is_pair else "empty", item.name)
+        if item.is_pair:
+            stack.append(Mark(item.end, "close", item.name))
+        stack += item.children[::-1]
 
 
 class _Placement:
@@ -182,6 +184,15 @@ class _Placement:
 
     def arrange(self, nodes: list[_Node], low: int, high: int) -> list[_Node]:
         """Move marks and those inside them to the target, between two of its characters, in the order found there."""
+        roots = self._arrange_outer(nodes, low, high)
+        stack = [*roots]
+        while stack:
+            node = stack.pop()
+            node.children = self._arrange_outer(node.children, node.start, node.end)
+            stack += node.children
+        return roots
+
+    def _arrange_outer(self, nodes: list[_Node], low: int, high: int) -> list[_Node]:
         spans = [self._range(node) for node in nodes]
         order = sorted(range(len(nodes)), key=lambda i: (spans[i], i))
         for i in order:
@@ -189,7 +200,6 @@ class _Placement:
             clipped = min(max(start, low), high), min(max(end, low), high)
             self.is_certain &= clipped == (start, end)
             node.start, node.end = clipped[0], max(clipped)
-            node.children = self.arrange(node.children, node.start, node.end)
             low = node.end
         return [nodes[i] for i in order]
 

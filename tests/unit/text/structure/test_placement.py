@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.text.structure.marked import Marked, place_marks
+from mtkit.text.structure.marked import Mark, Marked, place_marks
 from tests.unit.text.structure.test_marked import marked_texts, parse, write
 
 
@@ -34,3 +34,9 @@ def test_a_translation_has_every_mark_nested_whatever_the_alignment(marked: Mark
     placed, _ = place_marks(marked, target, links)  # Marked refuses marks that are not nested
     assert placed.text == target
     assert sorted((m.role, m.name) for m in placed.marks) == sorted((m.role, m.name) for m in marked.marks)
+
+
+def test_thousands_of_marks_may_be_nested():
+    marks = [*(Mark(0, "open", str(i)) for i in range(3000)), *(Mark(1, "close", str(i)) for i in range(2999, -1, -1))]
+    placed, is_certain = place_marks(Marked("a", tuple(marks)), "b", [(0, 0)])
+    assert (placed, is_certain) == (Marked("b", tuple(marks)), True)
