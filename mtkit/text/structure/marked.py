@@ -222,7 +222,14 @@ class _Placement:
         first, last = min(words), max(words)
         self.is_certain &= not any(first < t < last for t in others)
         self.is_certain &= all(len(self.target[slice(*self.tgt_words[t])]) < MAX_WORD for t in (first, last))
-        return self.tgt_words[first][0], self.tgt_words[last][1]
+        opening = self.source[self.src_words[inside[0]][0] : node.start]
+        closing = self.source[node.end : self.src_words[inside[-1]][1]]
+        place, end = self.tgt_words[first][0], self.tgt_words[last][1]
+        if _are_signs(opening) and self.target.startswith(opening, place):
+            place += len(opening)
+        if _are_signs(closing) and self.target.endswith(closing, place, end):
+            end -= len(closing)
+        return place, end
 
     def _before_next(self, offset: int) -> int:
         """The beginning of the target word that aligns with the source word at or after an offset."""
@@ -232,11 +239,15 @@ class _Placement:
             return self._guess(offset)
         place = self.tgt_words[min(words)][0]
         signs = self.source[self.src_words[following][0] : offset]  # of this word, such as a bracket, before the mark
-        is_kept = not any(map(str.isalnum, signs)) and self.target.startswith(signs, place)
-        return place + len(signs) * is_kept
+        return place + len(signs) * (_are_signs(signs) and self.target.startswith(signs, place))
 
     def _guess(self, offset: int, *, is_end: bool = False) -> int:
         self.is_certain = False
         wanted = offset * len(self.target) / max(1, len(self.source))
         places = [0, *(word[is_end] for word in self.tgt_words)]
         return min(places, key=lambda place: abs(place - wanted))
+
+
+def _are_signs(text: str) -> bool:
+    """Return whether a part of a word, such as a bracket or full stop, stands outside a mark in a translation too."""
+    return not any(map(str.isalnum, text))

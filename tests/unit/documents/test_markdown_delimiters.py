@@ -18,6 +18,8 @@ from tests.unit.documents.generated import translate
         (r"a {Buffer\[]} here", r"A {BUFFER\[\]} HERE"),
         ("the [ of an array", r"THE \[ OF AN ARRAY"),
         ("see [the page](http://a.b) ] now", r"SEE [THE PAGE](http://a.b) \] NOW"),
+        ("see **the page**. Now", "SEE **THE PAGE**. NOW"),
+        ("it (**so**), and", "IT (**SO**), AND"),
         ("the committee (<a@b.org>) for it", "THE COMMITTEE (<a@b.org>) FOR IT"),
     ],
 )
