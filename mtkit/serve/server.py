@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable, Generator
@@ -25,6 +26,7 @@ KEEP_ALIVE_SECONDS = 30
 MAX_HEAD = 32 << 10  # bytes
 MAX_CONNECTIONS = 2000
 BACKLOG = 2048
+MAX_FILES = MAX_CONNECTIONS + BACKLOG + 500  # that may be open: connections, also before they are refused, and others
 
 
 class _JoinedWrites:
@@ -61,6 +63,8 @@ class ServerConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; called by asyncio."""
         super().connection_made(cast("asyncio.Transport", _JoinedWrites(transport, self.loop)))
+        if len(self.connections) > MAX_CONNECTIONS:
+            transport.abort()
         self._set_timer(HEAD_SECONDS)
 
     def data_received(self, data: bytes) -> None:
@@ -168,6 +172,9 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
             await jobs.close()
             await registry.close()
 
+    _, most = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY not in limits:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], min(MAX_FILES, most)), most))
     with _listen(settings) as sock:
         if not is_local(settings.host) and settings.keys is None:
             note("everybody who reaches this address can translate: no keys are asked for")

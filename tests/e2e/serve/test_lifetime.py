@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -211,6 +212,11 @@ def test_a_path_behind_a_proxy(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--root-path", "/mt") as server:
         assert server.client.get("/health").status_code == 200
         assert server.client.post("/translate", json={}).json() == {"error": "q is missing"}
+
+
+def test_the_server_may_have_a_file_for_each_connection(server: Server) -> None:
+    soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+    assert soft == hard or soft >= 4000
 
 
 def test_a_slow_head_and_a_client_that_reads_nothing_do_not_stop_others(server: Server) -> None:
