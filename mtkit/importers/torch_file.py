@@ -139,6 +139,8 @@ class _Reader:
             stack.append(tuple(items))
         elif name in ("SETITEM", "SETITEMS"):
             items = self._since_mark() if name == "SETITEMS" else [stack.pop(), stack.pop()][::-1]
+            if not all(type(key) is str for key in items[::2]):  # the hash of deeply nested tuples ends Python itself
+                raise ValueError("a key that is no name")
             stack[-1].update(zip(items[::2], items[1::2], strict=True))
         elif name == "BINPERSID":
             stack.append(self._stored(stack.pop()))
@@ -167,8 +169,8 @@ class _Reader:
     def _stored(self, description: tuple[Any, ...]) -> NDArray[Any]:
         """The storage of a persistent id: ("storage", type, key, device, number of elements)."""
         kind, storage, key, _, count = description
-        if kind != "storage" or not isinstance(storage, _Name) or storage.name not in STORAGES:
-            raise ValueError(f"no storage: {kind}")
+        if kind != "storage" or not isinstance(storage, _Name) or storage.name not in STORAGES or type(key) is not str:
+            raise ValueError("no storage")
         if key not in self._storages:
             self._storages[key] = self._storage(key, STORAGES[storage.name])
         if self._storages[key].size < count:
@@ -176,8 +178,8 @@ class _Reader:
         return self._storages[key]
 
     def _built(self, function: _Name, arguments: Sequence[Any]) -> Any:
-        if function.name == DICTIONARY:
-            return dict(*arguments)
+        if function.name == DICTIONARY and not arguments:
+            return {}
         if function.name == PARAMETER:
             return arguments[0]
         if function.name != TENSOR:

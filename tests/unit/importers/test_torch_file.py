@@ -123,6 +123,7 @@ def test_a_tensor_written_by_hand_is_read(tmp_path: Path) -> None:
         b"\x80\x02K\x01.",
         b"\x80\x02}X\x01\x00\x00\x00wK\x01s.",
         b"\x80\x02Rs.",
+        b"\x80\x02}" + b")" + b"\x85" * 200_000 + b"Ns.",  # a key whose hash would need more stack than there is
         b"\x80\x02(((",
         b"",
         b"not a pickle",
