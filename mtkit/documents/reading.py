@@ -66,6 +66,10 @@ def _decode(
         raise DataError(
             f"{name}:{line}: a byte that is not {encoding}; convert the file, for example with iconv"
         ) from error
+    except UnicodeError as error:  # UTF-16 without a byte order mark, as its declaration says
+        raise DataError(
+            f"{name}:{line}: is not {encoding} ({error}); convert the file, for example with iconv"
+        ) from error
     if "\0" in text:
         line += text[: text.index("\0")].count("\n")
         raise DataError(f"{name}:{line}: a NUL character; is this a text?")

@@ -39,6 +39,7 @@ CASES = [
     ("a.tmx", b"", "not well-formed XML"),
     ("a.xlf", b"<html></html>", "outermost element is html, not xliff"),
     ("a.tmx", b'<?xml version="1.0" encoding="nosuch"?><tmx/>', "the encoding nosuch is unknown"),
+    ("a.tmx", b'<?xml version="1.0" encoding="UTF-16"?>\n<tmx/>', ":1: is not UTF-16"),
     ("a.html", b"<p>ok\n\xff</p>", ":2: a byte that is not utf-8"),
     ("a.md", b"a\0b", ":1: a NUL character"),
     ("a.json", b'{"a": "b",\n}', ":2: not JSON"),
