@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from mtkit.assembly.initial_weights import _VOCAB_TENSORS, initialise, load_pretrained, load_word_vectors
+from mtkit.assembly.initial_weights import VOCAB_TENSORS, initialise, load_pretrained, load_word_vectors
 from mtkit.corpus.config import CorpusConfig, TrainParallelFiles
 from mtkit.errors import RecipeError
 from mtkit.model_folder.folder import ModelMetadata, write_model
@@ -86,7 +86,7 @@ def test_tensors_with_a_row_for_each_token_are_known(config):
     model = config.build(53, 59)
     sides = {53: "src", 59: "tgt"}
     by_token = {name: sides[value.size(0)] for name, value in weights(model).items() if value.size(0) in sides}
-    assert by_token == {name: _VOCAB_TENSORS[name] for name in by_token}
+    assert by_token == {name: VOCAB_TENSORS[name] for name in by_token}
     assert set(by_token.values()) == {"src", "tgt"}
 
 
