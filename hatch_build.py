@@ -37,7 +37,9 @@ VARIABLE = "MTKIT_BUILD"
 ZIG = "ziglang>=0.13"
 SECONDS = 900  # that a compilation may take
 COMPILERS = ("cc", "gcc", "clang")
-FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-pthread", "-fno-math-errno", "-fno-trapping-math")
+# A loop of products begins with a cache line: where it begins by chance, unrelated changes cost up to 5% of speed.
+ALIGN_LOOPS = "-falign-loops=64"
+FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-pthread", "-fno-math-errno", "-fno-trapping-math", ALIGN_LOOPS)
 PROBE = "#include <math.h>\n#include <pthread.h>\n#include <stdlib.h>\nfloat probe(float x) { return floorf(x); }\n"
 AVX2 = ("avx2", "fma")
 AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
