@@ -5,8 +5,9 @@ Gee et al. 2022, sec. 3.2, https://aclanthology.org/2022.emnlp-industry.41
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 
 import torch
@@ -18,11 +19,13 @@ from mtkit.io.counts import count_of
 from mtkit.model_folder.folder import read_model, write_model
 from mtkit.model_folder.model_card import model_card
 from mtkit.text.lines import read_lines
-from mtkit.text.new_pieces import Parts, extend_pair
+from mtkit.text.subword.new_pieces import Parts, PieceLearner
 from mtkit.text.subword.tokenizer import Side
+from mtkit.text.tokenizer import TokenizerPair, prepared
 from mtkit.training.weights import tensor_names, weights
 
 EXTENDED = "extended"  # folder in the run
+MAX_LINES = 200_000  # of a text that pieces are learned from
 
 
 def extend_model(base: Path, run: Path, count: int) -> str:
@@ -50,6 +53,37 @@ def extend_model(base: Path, run: Path, count: int) -> str:
     write_model(output, tensors, metadata, extended.tokenizers, card=card)
     added = {count_of(len(parts), "token"): None for parts in extended.parts.values()}
     return f"{' and '.join(added)} added"
+
+
+@dataclass(frozen=True)
+class ExtendedPair:
+    """Tokenizers with new tokens after all others, and what these replace, in the order of their ids."""
+
+    tokenizers: TokenizerPair
+    parts: Mapping[Side, Parts]
+
+
+def extend_pair(pair: TokenizerPair, src: Iterable[str], tgt: Iterable[str], count: int) -> ExtendedPair:
+    """Add up to `count` pieces to each subword model, learned from text of its side or sides.
+
+    Raises:
+        UsageError: as `require_extendable`.
+    """
+    texts: list[Iterable[str]] = [
+        [prepared(line, "src", pair.config) for line in islice(src, MAX_LINES)],
+        [prepared(line, "tgt", pair.config) for line in islice(tgt, MAX_LINES)],
+    ]
+    models = [PieceLearner(pair.src), PieceLearner(pair.tgt)]
+    if pair.src.model == pair.tgt.model:
+        models, texts = models[:1], [chain(*texts)]
+    for model, lines in zip(models, texts, strict=True):
+        model.learn(lines, count)
+    new = [model.new_tokens() for model in models]
+    if pair.src.model_pieces == pair.tgt.model_pieces:  # two models of one vocabulary have one list of tokens
+        new = [{**new[-1], **new[0]}] * len(models)
+    sides = [model.extended(parts) for model, parts in zip(models, new, strict=True)]
+    config = replace(pair.config, vocab_size=sides[0].vocab.size)
+    return ExtendedPair(replace(pair, src=sides[0], tgt=sides[-1], config=config), {"src": new[0], "tgt": new[-1]})
 
 
 def with_mean_rows(

@@ -45,8 +45,8 @@ from mtkit.pipeline.train_stage import check_init_sources, resolve_auto_batch_to
 from mtkit.recipe.defaults.facts import NO_LIMITS, BudgetLimits
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
-from mtkit.text.new_pieces import require_extendable
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
+from mtkit.text.subword.new_pieces import require_extendable
 from mtkit.training.monitoring.log import Display, NullDisplay
 
 AdapterKind = Literal["lora", "bias", "norm"]
@@ -149,7 +149,8 @@ def _require_base(base: Path, options: FinetuneOptions) -> ModelMetadata:
     options.prefix.check_tag(stored.tokenizers, requires_tag=stored.metadata.requires_tag)
     options.prefix.ids(stored.tokenizers, max_source_length=stored.metadata.max_source_length)
     if options.extend_tokenizer is not None:
-        require_extendable(stored.tokenizers)
+        for tokenizer in (stored.tokenizers.src, stored.tokenizers.tgt):
+            require_extendable(tokenizer)
     return read_metadata(base)
 
 

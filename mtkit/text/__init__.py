@@ -12,7 +12,6 @@ subword/                text to token ids and back by one subword model, also of
 structure/              sentences and inline marks of a text
 token_lines             lines of text to lines of tokens or ids and back
 train_tokenizer         training of sentencepiece models
-new_pieces              new pieces for a tokenizer that exists
 subword_regularization  BPE-dropout and unigram sampling, reproducible across processes
 language                languages of text files, guessed
 source_prefix           tag and text that the model reads before a source

@@ -8,6 +8,7 @@ bpe_codes          byte-pair encoding by a file of merges, as subword-nmt applie
 word_piece         words segmented greedily into the longest pieces of a vocabulary
 mapped_vocabulary  a sentencepiece model with the token ids of another vocabulary
 listed_vocabulary  the vocabulary of BPE codes and of WordPiece, a list of names
+new_pieces         new pieces for a model that exists
 padding            unused tokens up to a multiple
 setting_errors     errors about settings, by the names that they have in a recipe or on a command line
 protobuf           wire format of sentencepiece model files

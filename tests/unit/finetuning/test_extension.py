@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from mtkit.errors import UsageError
-from mtkit.finetuning.extension import with_mean_rows
+from mtkit.finetuning.extension import ExtendedPair, extend_pair, with_mean_rows
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.new_pieces import MIN_COUNT, ExtendedPair, extend_pair
+from mtkit.text.subword.new_pieces import MIN_COUNT
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair

@@ -11,9 +11,9 @@ import heapq
 import unicodedata
 from collections import ChainMap, Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, groupby, islice, pairwise
+from itertools import chain, groupby, pairwise
 
 import sentencepiece
 
@@ -22,56 +22,17 @@ from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.subword.import_tokenizer import model_type_of
 from mtkit.text.subword.mapped_vocabulary import HEADER, MappedVocabulary, with_vocabulary
 from mtkit.text.subword.protobuf import piece_field
-from mtkit.text.subword.tokenizer import Side, Tokenizer
-from mtkit.text.tokenizer import TokenizerPair, prepared
+from mtkit.text.subword.tokenizer import Tokenizer
 
 MIN_COUNT = 10  # occurrences of a piece, so that its vector is trained
-MAX_LINES = 200_000  # of a text that pieces are learned from
 JOIN_BONUS = 0.01  # nats; far above the rounding of a sentence's score, far below the differences of segmentations
 
 Parts = dict[str, tuple[int, ...]]  # by new token: the old tokens that it replaces
 _Join = tuple[str, str]
 
 
-@dataclass(frozen=True)
-class ExtendedPair:
-    """Tokenizers with new tokens after all others, and what these replace, in the order of their ids."""
-
-    tokenizers: TokenizerPair
-    parts: Mapping[Side, Parts]
-
-
-def extend_pair(pair: TokenizerPair, src: Iterable[str], tgt: Iterable[str], count: int) -> ExtendedPair:
-    """Add up to `count` pieces to each subword model, learned from text of its side or sides.
-
-    Raises:
-        UsageError: as `require_extendable`.
-    """
-    texts: list[Iterable[str]] = [
-        [prepared(line, "src", pair.config) for line in islice(src, MAX_LINES)],
-        [prepared(line, "tgt", pair.config) for line in islice(tgt, MAX_LINES)],
-    ]
-    models = [_PieceLearner(pair.src), _PieceLearner(pair.tgt)]
-    if pair.src.model == pair.tgt.model:
-        models, texts = models[:1], [chain(*texts)]
-    for model, lines in zip(models, texts, strict=True):
-        model.learn(lines, count)
-    new = [model.new_tokens() for model in models]
-    if pair.src.model_pieces == pair.tgt.model_pieces:  # two models of one vocabulary have one list of tokens
-        new = [{**new[-1], **new[0]}] * len(models)
-    sides = [model.extended(parts) for model, parts in zip(models, new, strict=True)]
-    config = replace(pair.config, vocab_size=sides[0].vocab.size)
-    return ExtendedPair(replace(pair, src=sides[0], tgt=sides[-1], config=config), {"src": new[0], "tgt": new[-1]})
-
-
-def require_extendable(pair: TokenizerPair) -> None:
-    """Raise UsageError unless both models are sentencepiece models of kind bpe or unigram."""
-    for tokenizer in (pair.src, pair.tgt):
-        _content(tokenizer)
-
-
-def _content(tokenizer: Tokenizer) -> bytes:
-    """The sentencepiece model of a tokenizer that can be extended."""
+def require_extendable(tokenizer: Tokenizer) -> bytes:
+    """The sentencepiece model of a tokenizer; UsageError unless it has one of kind bpe or unigram."""
     content = tokenizer.model if tokenizer.is_byte_level else tokenizer.sentencepiece_model
     if content is None or model_type_of(content) not in ("bpe", "unigram"):
         raise UsageError(
@@ -81,7 +42,7 @@ def _content(tokenizer: Tokenizer) -> bytes:
     return content
 
 
-class _PieceLearner:
+class PieceLearner:
     """A sentencepiece model, and new pieces for it.
 
     A unit is a piece of the model, or a character that it lacks.
@@ -91,7 +52,7 @@ class _PieceLearner:
         self._tokenizer = tokenizer
         is_mapped = tokenizer.model.startswith(HEADER)
         self._mapped = MappedVocabulary(tokenizer.model) if is_mapped else None
-        self._content = _content(tokenizer)
+        self._content = require_extendable(tokenizer)
         self._is_bpe = model_type_of(self._content) == "bpe"
         processor = self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._content)
         ids = range(processor.get_piece_size())
