@@ -1,14 +1,15 @@
-"""Building translators and scorers from model folders and ensembles, with a language model beside them."""
+"""Building translators and scorers from model folders and ensembles."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from mtkit.assembly.engine import device_name, load_engine
+from mtkit.assembly.language_model import LanguageModelRanking
 from mtkit.errors import DataError, UsageError
 from mtkit.hardware import set_num_threads
 from mtkit.inference.compute_type import ComputeType
@@ -16,13 +17,9 @@ from mtkit.model_folder.folder import StoredModel, read_stored_model
 from mtkit.recipe.tree import load_search
 from mtkit.search.config import SearchConfig
 from mtkit.text.lines import list_of_texts, require_list
-from mtkit.translate.reranking import LanguageModelReranking, MinimumBayesRisk, Rerank
+from mtkit.translate.reranking import MinimumBayesRisk, Rerank
 from mtkit.translate.score import ForcedScore, GivenTranslation, score_lines
-from mtkit.translate.translation import LanguageModelOptions
 from mtkit.translate.translator import TranslationOptions, Translator
-
-if TYPE_CHECKING:
-    from mtkit.translate.engines.model_engine import FusedLanguageModel
 
 
 def load_translator(
@@ -244,61 +241,6 @@ def _check_ensemble(loaded: Sequence[StoredModel]) -> None:
                 f"{other.folder}: its vocabularies differ from those of {first.folder}; the models of an ensemble "
                 "must be trained with the same tokenizer"
             )
-
-
-@dataclass(frozen=True)
-class LanguageModelRanking:
-    """A language model that was read, and its options."""
-
-    options: LanguageModelOptions
-    loaded: StoredModel
-
-    @classmethod
-    def read(cls, options: LanguageModelOptions, translation: StoredModel) -> LanguageModelRanking:
-        """Read the language model that is to rank the hypotheses of a translation model.
-
-        Raises:
-            UsageError: the model translates.
-            DataError: it is damaged, or shallow fusion is asked for and its vocabulary is another one.
-            MissingInputError: as `read_stored_model`.
-        """
-        loaded = read_stored_model(Path(options.model))
-        if not loaded.metadata.is_language_model:
-            raise UsageError(
-                f"{loaded.folder}: a translation model; --lm needs a language model, trained with corpus.noise.kind "
-                "language_model"
-            )
-        ours, theirs = loaded.tokenizers.tgt, translation.tokenizers.tgt
-        is_same = (ours.hash(), ours.normalisation) == (theirs.hash(), theirs.normalisation)
-        if options.mode == "fusion" and not is_same:
-            raise DataError(
-                f"{loaded.folder}: its vocabulary differs from the target vocabulary of {translation.folder}; train it "
-                "with that tokenizer (tokenizer.model), or use --lm-mode rerank"
-            )
-        return cls(options, loaded)
-
-    def limit(self, search: SearchConfig) -> SearchConfig:
-        """The search within the length that the language model can read; UsageError if there is nothing to rank."""
-        if self.options.mode == "rerank" and search.num_hypotheses == 1:
-            raise UsageError("--lm-mode rerank: there is only one hypothesis to choose from; raise the beam size")
-        return search.limited_to(self.loaded.metadata.model.max_target_length())
-
-    def fused(self) -> FusedLanguageModel | None:
-        """The language model of shallow fusion; None in the other mode."""
-        if self.options.mode != "fusion":
-            return None
-        from mtkit.translate.engines.model_engine import FusedLanguageModel
-
-        return FusedLanguageModel(self.loaded.load().model, self.loaded.tokenizers.tgt.vocab, self.options.weight)
-
-    def reranking(
-        self, search: SearchConfig, *, compute_type: ComputeType, device: str, rewrite: bool
-    ) -> LanguageModelReranking | None:
-        """The reranking of complete hypotheses, on the device of the translation model; None in the other mode."""
-        if self.options.mode != "rerank":
-            return None
-        engine = load_engine([self.loaded], compute_type=compute_type, device=device, rewrite=rewrite)
-        return LanguageModelReranking(engine, self.loaded.tokenizers, self.options.weight, search.penalty())
 
 
 def require_translation_model(loaded: StoredModel, *, allow_masked: bool = False) -> None:
