@@ -172,9 +172,10 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
             await jobs.close()
             await registry.close()
 
-    _, most = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if resource.RLIM_INFINITY not in limits:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], min(MAX_FILES, most)), most))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     with _listen(settings) as sock:
         if not is_local(settings.host) and settings.keys is None:
             note("everybody who reaches this address can translate: no keys are asked for")
