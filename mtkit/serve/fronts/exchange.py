@@ -141,4 +141,5 @@ async def _watch_connection(request: Request, limit: asyncio.Timeout) -> None:
     """End the time of a request when its client goes."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    limit.reschedule(asyncio.get_running_loop().time())
+    if not limit.expired():  # the time may have ended in this moment, and cannot be changed then
+        limit.reschedule(asyncio.get_running_loop().time())
