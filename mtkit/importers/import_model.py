@@ -182,7 +182,7 @@ def _convert(
 
 
 def _concatenated(parts: list[Float32]) -> Float32:
-    """Tensors one after another, or the first of them if their shapes do not allow it."""
+    """Tensors one after another; if their shapes differ, a vector, whose shape the caller refuses with their names."""
     if len({part.shape[1:] for part in parts}) > 1 or parts[0].ndim == 0:
         return parts[0].reshape(-1)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

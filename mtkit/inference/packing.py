@@ -116,6 +116,7 @@ class PrunedOutput:
         self.structure.max_bias = 0 if self._bias is None else np.abs(self._bias).max(initial=0)
 
 
+# one function for each type, since PackedParts knows a part by the function that made it
 _PACK: dict[WeightType, Callable[[NDArray[Any]], PackedProjection]] = {
     dtype: partial(PackedProjection.of, bias=None, dtype=dtype) for dtype in TYPE_NUMBERS
 }
