@@ -127,8 +127,7 @@ class ModelPool:
 
         A worker whose requests were all dropped is ended: a new one costs milliseconds.
         """
-        size = int(min(max(self.rate * BATCH_SECONDS, MIN_BATCH), MAX_BATCH))
-        while not self._is_retired and not (batch := self._queue.take(size, MAX_TEXTS)):
+        while not self._is_retired and not (batch := self._queue.take(self._batch_size(), MAX_TEXTS)):
             await self._queue.wait()
         if self._is_retired:  # what waits is for the next version
             return False
@@ -165,6 +164,15 @@ class ModelPool:
         self._metrics.batch_texts.observe(len(batch))
         self._metrics.batch_seconds.observe(seconds)
         return not self._is_retired
+
+    def _batch_size(self) -> int:
+        """Characters of the next batch: a worker's share of what waits, at most what takes it BATCH_SECONDS.
+
+        Shares shrink as the queue empties, so that no worker is idle while another translates for all (guided
+        self-scheduling, Polychronopoulos & Kuck 1987, https://doi.org/10.1109/TC.1987.5009495).
+        """
+        bound = min(max(self.rate * BATCH_SECONDS, MIN_BATCH), MAX_BATCH)
+        return int(min(bound, self._queue.waiting / len(self._tasks)))
 
     def _lose(self, batch: Sequence[Item]) -> None:
         """Put a batch back whose worker has died; a text that has lost too many workers alone is the cause."""

@@ -192,6 +192,19 @@ def test_a_full_queue(models: dict[str, Path]) -> None:
         assert server.translate(q="the dog").status_code == 200
 
 
+def test_workers_share_what_waits(models: dict[str, Path]) -> None:
+    with running(str(models["en-de"]), "--workers", "2", "--cache", "0") as server:
+        assert server.translate(q=LINES[:8]).status_code == 200
+        text = server.client.get("/metrics").text
+        batches, texts = (
+            re.search(rf"^mtkit_batch_texts_{name}(?:{{.*}})? (\S+)$", text, re.M) for name in ("count", "sum")
+        )
+        assert batches is not None
+        assert texts is not None
+        assert float(texts[1]) == 8
+        assert float(batches[1]) >= 2
+
+
 def test_a_request_that_takes_too_long_leaves_the_queue(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--workers", "1", "--cache", "0", "--timeout", "0.3") as server:
         many = [f"{number} {' '.join(LINES[:20])}" for number in range(80)]
