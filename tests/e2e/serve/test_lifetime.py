@@ -10,9 +10,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -25,6 +27,10 @@ from tests.e2e.test_without_torch import normalised, with_requirements
 from tests.toy.models import sentences
 
 LINES = sentences(60)
+
+
+def is_translated_as(server: Server, expected: list[str]) -> bool:
+    return bool(server.translate(q=LINES).json()["translatedText"] == expected)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
@@ -134,12 +140,47 @@ def test_a_new_version_of_a_model(
         server.process.send_signal(signal.SIGHUP)
         results = [each.result().json()["translatedText"][:-1] for each in answers]
         assert all(each in expected for each in results)
-        wait_until(lambda: server.translate(q=LINES).json()["translatedText"] == expected[1])
+        wait_until(partial(is_translated_as, server, expected[1]))
         (folder / "config.json").write_text("{}")
         server.process.send_signal(signal.SIGHUP)
         time.sleep(0.5)
         assert server.translate(q=LINES[:1]).json()["translatedText"] == expected[1][:1]
         assert "stays" in server.stop()[1]
+
+
+@pytest.mark.slow
+def test_200_new_versions_lose_no_request(
+    models: dict[str, Path], tmp_path: Path, translated: Callable[..., list[str]]
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(models["en-de"], folder)
+    versions = [("en-de", translated(LINES, "--split-sentences"))]
+    versions += [("special", translated(LINES, "--split-sentences", model="special"))]
+    ended = threading.Event()
+
+    def translate_until_the_end(server: Server, number: int) -> list[list[str]]:
+        """The translations of requests, each with a line that is not in the cache."""
+        answers: list[list[str]] = []
+        while not ended.is_set():
+            response = server.translate(q=[*LINES, f"the dog {number} {len(answers)}"])
+            answers.append(response.raise_for_status().json()["translatedText"][:-1])
+        return answers
+
+    with running(str(folder), "--workers", "2") as server, ThreadPoolExecutor(4) as pool:
+        clients = [pool.submit(translate_until_the_end, server, number) for number in range(4)]
+        for number in range(200):
+            name, expected = versions[(number + 1) % 2]
+            shutil.copytree(models[name], tmp_path / "new")
+            folder.rename(tmp_path / "old")
+            (tmp_path / "new").rename(folder)
+            shutil.rmtree(tmp_path / "old")
+            server.process.send_signal(signal.SIGHUP)
+            if number % 3:  # some versions are replaced while they are loaded
+                wait_until(partial(is_translated_as, server, expected))
+        ended.set()
+        answers = [answer for client in clients for answer in client.result()]
+    assert answers
+    assert all(answer in [expected for _, expected in versions] for answer in answers)  # none of both versions
 
 
 def test_models_are_loaded_on_demand_within_the_memory(models: dict[str, Path]) -> None:
