@@ -14,10 +14,15 @@ import torch
 
 from mtkit.assembly.translator import load_translator
 from mtkit.cli import entry
+from mtkit.finetuning.extension import EXTENDED, extend_model
 from mtkit.model_folder.folder import read_model, write_model
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.text.config import TokenizerConfig
 from mtkit.text.lines import read_lines
+from mtkit.text.tokenizer import TokenizerPair
+from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
+from tests.toy.models import write_toy_model
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 SMALL = TransformerConfig(d_model=16, d_ff=24, num_heads=4, encoder_layers=2, decoder_layers=2, output_bias=True)
@@ -37,11 +42,27 @@ def export(model: Path, output: Path, text: Path) -> int:
     return int(entry.execute(["export", str(model), "--to", "argos", "-o", str(output), "--check", str(text)]))
 
 
+def make_extended(folder: Path, text: Path) -> Path:
+    """A toy model of subwords with further tokens for a text."""
+    for language in ("en", "de"):
+        own = folder / "run" / "own" / f"train.{language}"
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.write_text(10 * text.read_text(encoding="utf-8"), encoding="utf-8")
+    train_pair([own], [own], folder, TokenizerConfig(model_type="bpe", vocab_size=124))
+    model = write_toy_model(folder / "model", TokenizerPair.load(folder), SMALL)
+    extend_model(model, folder / "run", 20)
+    sizes = [read_model(each).tokenizers.src.vocab.size for each in (model, folder / "run" / EXTENDED)]
+    assert sizes[1] > sizes[0]
+    return folder / "run" / EXTENDED
+
+
+@pytest.mark.parametrize("is_extended", [False, True])
 def test_a_package_translates_by_ctranslate2_and_sentencepiece(
-    toy_model: Callable[[Any], Path], tmp_path: Path, text: Path
+    toy_model: Callable[[Any], Path], tmp_path: Path, text: Path, is_extended: bool
 ) -> None:
     """As argostranslate 1.11 does it, but greedily: the model is not trained."""
-    model, output = without_reserved_tokens(toy_model(SMALL)), tmp_path / "en-de.argosmodel"
+    model = make_extended(tmp_path / "subwords", text) if is_extended else toy_model(SMALL)
+    model, output = without_reserved_tokens(model), tmp_path / "en-de.argosmodel"
     assert export(model, output, text) == 0
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("en-de")] == ["en-de.argosmodel"]
     with zipfile.ZipFile(output) as archive:
