@@ -26,6 +26,11 @@ _STOPS = ".,;:!?…。、"
 _WORD = re.compile(rf"[^\W{FIRST_KANA}-\uffff]+(?:['’][^\W{FIRST_KANA}-\uffff]+)*|\w")
 
 
+def is_word(text: str, span: Span) -> bool:
+    """Return whether a span may be a word in a translation: a number of one digit that touches no sign or letter."""
+    return span.is_number and len(span.text) == 1 and _with_signs(text, span.start, span.end) == span[:2]
+
+
 class SpanPiece(NamedTuple):
     """A stretch to put into a text, with the white space that it brings: `start` characters stand before it."""
 
@@ -131,13 +136,7 @@ def _range(aligned: Aligned, word: tuple[int, int]) -> tuple[int, int] | None:
 
 def _with_surroundings(text: str, start: int, end: int) -> tuple[int, int]:
     """A span with the signs, brackets, comma and space that would make no sense without it."""
-    is_tag = text[start] == "<"  # words stand beside it
-    while start > 0 and (text[start - 1] in _SIGNS or (not is_tag and _is_letter(text[start - 1]))):
-        start -= 1
-    while end < len(text) and (text[end] in _SIGNS or (not is_tag and _is_letter(text[end]))):
-        end += 1
-    while start > 0 and end < len(text) and text[start - 1] + text[end] in _BRACKETS:
-        start, end = start - 1, end + 1
+    start, end = _with_signs(text, start, end)
     before, after = text[:start].rstrip(), text[end:].lstrip()
     if before.endswith((",", ":")) and (not after or after[0] in _STOPS):
         start = len(before) - 1
@@ -147,6 +146,18 @@ def _with_surroundings(text: str, start: int, end: int) -> tuple[int, int]:
         start -= 1
     elif not text[:start] and text[end:][:1].isspace():
         end += 1
+    return start, end
+
+
+def _with_signs(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span with the signs and letters that touch it, and brackets around both."""
+    is_tag = text[start] == "<"  # words stand beside it
+    while start > 0 and (text[start - 1] in _SIGNS or (not is_tag and _is_letter(text[start - 1]))):
+        start -= 1
+    while end < len(text) and (text[end] in _SIGNS or (not is_tag and _is_letter(text[end]))):
+        end += 1
+    while start > 0 and end < len(text) and text[start - 1] + text[end] in _BRACKETS:
+        start, end = start - 1, end + 1
     return start, end
 
 

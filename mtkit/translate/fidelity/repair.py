@@ -17,7 +17,7 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.fidelity.glossary import Glossary, Term, honoured_form
 from mtkit.translate.fidelity.ranges import Aligned
 from mtkit.translate.fidelity.removal import Removal
-from mtkit.translate.fidelity.restore import can_restore, fidelity_flags, restore
+from mtkit.translate.fidelity.restore import fidelity_flags, restorable, restore
 from mtkit.translate.repetition import has_loop
 from mtkit.translate.segments.segment import Segment
 
@@ -59,7 +59,7 @@ class Repair:
             self._translate_without_spans([s for s in segments if wanted[s.number]], wanted)
         lacking = {s.number: self._lacking(wanted[s.number], terms[s.number], s.texts[0]) for s in segments}
         is_whole = {s.number for s in segments if s.removal is None or s.spelled}
-        repaired = [s for s in segments if can_restore(lacking[s.number]) and s.number in is_whole]
+        repaired = [s for s in segments if restorable(s.text, lacking[s.number]) and s.number in is_whole]
         for segment, aligned in zip(repaired, self._align(repaired), strict=True):
             if aligned is not None:
                 segment.texts[0], segment.replaced = restore(segment.text, lacking[segment.number], aligned)
@@ -71,7 +71,7 @@ class Repair:
 
     def _translate_without_spans(self, segments: Sequence[Segment], wanted: dict[int, list[Span]]) -> None:
         """Translate segments that lack spans without these, and keep the translations that lack fewer then."""
-        removed = {s.number: _restorable(missing_spans(wanted[s.number], s.texts[0])) for s in segments}
+        removed = {s.number: {*restorable(s.text, missing_spans(wanted[s.number], s.texts[0]))} for s in segments}
         segments = [s for s in segments if removed[s.number]]
         for _ in range(MAX_ROUNDS):
             if not segments:
@@ -83,8 +83,9 @@ class Repair:
                 lost = missing_spans(spans, (trial or segment).texts[0])
                 if trial is not None and len(lost) < len(missing_spans(spans, segment.texts[0])):
                     vars(segment).update(vars(trial))
-                if not (further := _restorable(lost)) <= removed[segment.number]:
-                    removed[segment.number] |= further
+                further = restorable(segment.text, lost)
+                if not removed[segment.number].issuperset(further):
+                    removed[segment.number].update(further)
                     lost_more.append(segment)
             segments = lost_more
 
@@ -135,10 +136,6 @@ class Repair:
 def _flags(src: str, spans: Sequence[Span], terms: Sequence[Term], hyp: str) -> tuple[str, ...]:
     unmet = ("terms",) if not all(honoured_form(term, hyp) for term in terms) else ()
     return (*fidelity_flags(src, spans, hyp), *unmet)
-
-
-def _restorable(spans: Sequence[Span]) -> set[Span]:
-    return {span for span in spans if can_restore([span])}
 
 
 def _outside(spans: Sequence[Span], terms: Sequence[Term]) -> list[Span]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mtkit.text.form.spans import Span, find_spans, has_added_numbers, missing_spans
 from mtkit.translate.alignment import Replacement
 from mtkit.translate.fidelity.ranges import Aligned
+from mtkit.translate.fidelity.removal import is_word
 
-MIN_DIGITS = 2  # smaller numbers are often words in a translation, and are only compared
 
-
-def can_restore(spans: Sequence[Span]) -> bool:
-    """Return whether one of the missing spans may be put into the translation."""
-    return any(not span.is_number or len(span.text) >= MIN_DIGITS for span in spans)
+def restorable(src: str, missing: Iterable[Span]) -> list[Span]:
+    """The missing spans that may be put into the translation; those that may be words there are only compared."""
+    return [span for span in missing if not is_word(src, span)]
 
 
 def restore(src: str, missing: Sequence[Span], aligned: Aligned) -> tuple[str, list[Replacement]]:
@@ -23,8 +22,8 @@ def restore(src: str, missing: Sequence[Span], aligned: Aligned) -> tuple[str, l
     """
     spans = find_spans(src)
     replacements: list[Replacement] = []
-    for span in missing:
-        place = aligned.target_range(span.start, span.end) if can_restore([span]) else None
+    for span in restorable(src, missing):
+        place = aligned.target_range(span.start, span.end)
         if place is None:
             continue
         replaced = aligned.hyp[slice(*place)]

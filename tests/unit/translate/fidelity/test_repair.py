@@ -32,6 +32,8 @@ def aligned(src: str, hyp: str, links: dict[int, int]) -> Aligned:
         ("see {x} now.", "jetzt siehe das.", {0: 2, 1: 0, 2: 1}, "jetzt siehe {x}."),
         ("4,500 men", "20 Männer", {0: 0, 1: 1}, "4,500 Männer"),
         ("a %s b {y} c", "A eins zwei B drei C", {0: 0, 1: 1, 2: 1, 3: 2, 4: 3, 5: 4}, "A %s B {y} C"),
+        ("see write(2) now", "siehe vergib jetzt", {0: 0, 1: 1, 2: 2}, "siehe 2 jetzt"),
+        ("2 men", "zwei Männer", {0: 0, 1: 1}, "zwei Männer"),  # a word for a number
         ("a {x} b", "A B", {0: 0, 1: 2}, "A B"),  # no word attends to it
         ("a {x} {y} b", "A {y} B", {0: 0, 1: 1, 2: 3}, "A {y} B"),  # that word is a span itself
     ],
