@@ -66,7 +66,7 @@ class FinetuneOptions:
         run: the run folder to write.
         general: pairs of general text, for replay and to watch; None: there are none.
         general_source: general text in the source language, which the model translates itself; None: there is none.
-        general_share: share of general text among the samples; None: by rule.
+        general_share: share of general text among the training tokens; None: by rule.
         prefix: tag and prefix of all sources.
         overrides: of the recipe, `key=value` each.
         keep_general: BLEU of general text that a mixture of the weights before and after may lose; None: no mixture.

@@ -35,7 +35,7 @@ ADAPTER_FACTOR = 8.0  # fewer weights take larger steps
 STEP = 2.0  # ratio of neighbouring rates
 MAX_TRIALS = 7
 TRIAL_SHARE = 0.02  # of the updates of the training
-MIN_TRIAL, MAX_TRIAL = 10, 80  # updates
+MIN_TRIAL, MAX_TRIAL = 20, 80  # updates; after 10 of them low rates look better than they are
 WARM_UP_SHARE = 0.1
 TIMED_UPDATES = 2
 

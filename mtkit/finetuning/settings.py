@@ -14,7 +14,7 @@ from mtkit.errors import UsageError
 from mtkit.io.files import write_text
 from mtkit.model_folder.folder import ModelMetadata
 from mtkit.pipeline.run_folder import recipe_text
-from mtkit.recipe.defaults.facts import BudgetLimits, corpus_statistics
+from mtkit.recipe.defaults.facts import BudgetLimits, CorpusStatistics, corpus_statistics
 from mtkit.recipe.defaults.schedule import (
     CPU_BATCH,
     EMA_SHARE,
@@ -33,7 +33,7 @@ VALIDATIONS = 10
 MIN_BETWEEN_VALIDATIONS = 20  # updates
 PATIENCE = 3  # validations
 VALIDATION_SENTENCES = 50  # that are decoded, of each set
-GENERAL_SHARE = 0.5  # of the samples, as Chu et al. 2017 mix them: https://aclanthology.org/P17-2061
+GENERAL_SHARE = 0.5  # of the tokens, as Chu et al. 2017 mix them: https://aclanthology.org/P17-2061
 MAX_LENGTH = 256  # tokens of a side, unless the model has fewer positions
 OWN, GENERAL = "own", "general"  # names of the texts, of their test sets and folders
 
@@ -46,7 +46,7 @@ class TrainingPlan:
         base: folder of the model.
         run: the run folder, with the split texts in its folders `own` and `general`.
         has_general: there is general text to watch.
-        general_share: share of the samples that come from it; 0 only watches.
+        general_share: share of the training tokens that come from it; 0 only watches.
         prefix: of all sources.
         adapter: kind of adapter; None: all weights are trained.
     """
@@ -62,7 +62,7 @@ class TrainingPlan:
 
     def recipe_tree(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The recipe as a tree of values, and the reasons of those that follow from the text."""
-        tokens = self._own_tokens()
+        tokens = self._statistics(OWN).tokens
         batch = TINY_BATCH if tokens < TINY_CORPUS else CPU_BATCH
         epochs = updates_of_epochs(EPOCHS, tokens, batch) / (1 - self.general_share)
         updates = round(min(max(epochs, MIN_UPDATES), MAX_UPDATES))
@@ -87,9 +87,15 @@ class TrainingPlan:
         }
         return tree, reasons
 
-    def _own_tokens(self) -> int:
-        """Estimated tokens of the own training text, mean of both sides."""
-        return corpus_statistics(*([self._file(OWN, "train", lang)] for lang in self._langs)).tokens
+    def _statistics(self, text: str) -> CorpusStatistics:
+        """Statistics of the training part of a text."""
+        return corpus_statistics(*([self._file(text, "train", lang)] for lang in self._langs))
+
+    def _share_of_samples(self) -> float:
+        """The share of general samples that gives general text its share of the tokens."""
+        own, general = (each.pairs / each.tokens for each in map(self._statistics, (OWN, GENERAL)))
+        samples = self.general_share * general, (1 - self.general_share) * own
+        return samples[0] / sum(samples)
 
     @property
     def _langs(self) -> tuple[str, str]:
@@ -106,8 +112,9 @@ class TrainingPlan:
     def _corpus(self) -> dict[str, Any]:
         train = [self._pair(OWN, "train")]
         if self.general_share:
-            train[0]["weight"] = round(1 - self.general_share, 4)
-            train.append({**self._pair(GENERAL, "train"), "weight": self.general_share})
+            share = round(self._share_of_samples(), 4)
+            train[0]["weight"] = round(1 - share, 4)
+            train.append({**self._pair(GENERAL, "train"), "weight": share})
         watched = [OWN, *([GENERAL] if self.has_general else [])]
         positions = min(self.metadata.model.max_lengths().values(), default=MAX_LENGTH + 1)
         return {
@@ -156,7 +163,7 @@ def fit_updates(updates: int, limits: BudgetLimits, seconds: float) -> int:
 
 
 def default_share(general_share: float | None, *, has_general: bool) -> float:
-    """Share of general text among the samples: the stated one, or GENERAL_SHARE if there is general text."""
+    """Share of general text among the tokens: the stated one, or GENERAL_SHARE if there is general text."""
     return (GENERAL_SHARE if has_general else 0.0) if general_share is None else general_share
 
 

@@ -71,16 +71,19 @@ class Removal:
         return any(map(str.isalpha, self.rest))
 
     def restored(self, aligned: Aligned) -> Aligned | None:
-        """Source and translation with the pieces, each aligned with itself; None if one has no place.
+        """Source and translation with the pieces that have a place, each aligned with itself; None without any.
 
         Args:
             aligned: the rest and its translation.
         """
-        placed = []
-        for piece in self.pieces:
-            if (place := self._place(piece, aligned)) is None:
-                return None
-            placed.append(SpanPiece(place, piece.number, self._spaced(piece, aligned.hyp, place)))
+        places = [(piece, self._place(piece, aligned)) for piece in self.pieces]
+        placed = [
+            SpanPiece(place, piece.number, self._spaced(piece, aligned.hyp, place))
+            for piece, place in places
+            if place is not None
+        ]
+        if not placed:
+            return None
         src_tokens, src_of = _insert(aligned.src_tokens, self.pieces)
         tgt_tokens, tgt_of = _insert(aligned.tgt_tokens, sorted(placed))
         attention = aligned.attention[np.ix_(np.maximum(tgt_of, 0), np.maximum(src_of, 0))]

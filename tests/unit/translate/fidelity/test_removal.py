@@ -57,6 +57,10 @@ def test_a_span_without_a_place_is_not_put_back():
     src = "the dog the {x} dog the man is red"
     rest = align("the dog the dog the man is red", "rot so", [7, 7])
     assert Removal.of(src, find_spans(src)).restored(rest) is None
+    src += " {y}"
+    restored = Removal.of(src, find_spans(src)).restored(rest)
+    assert restored is not None
+    assert (restored.src, restored.hyp) == (src, "rot so {y}")
 
 
 def test_a_line_that_only_its_spans_make_long_is_not_split(tokenizers):
