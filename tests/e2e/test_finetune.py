@@ -265,7 +265,6 @@ def test_half_of_the_tokens_come_from_general_text(mtkit, tmp_path: Path) -> Non
     sources = [list(read_lines(Path(each["src"]))) for each in train]
     words = [sum(len(line.split()) for line in lines) / len(lines) for lines in sources]
     assert words[1] > 1.8 * words[0]
-    assert sum(each["weight"] for each in train) == pytest.approx(1)
     assert words[1] * train[1]["weight"] == pytest.approx(words[0] * train[0]["weight"], rel=0.15)  # tokens are estimated
 
 
