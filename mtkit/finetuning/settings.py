@@ -91,7 +91,7 @@ class TrainingPlan:
         """Statistics of the training part of a text."""
         return corpus_statistics(*([self._file(text, "train", lang)] for lang in self._langs))
 
-    def _share_of_samples(self) -> float:
+    def share_of_samples(self) -> float:
         """The share of general samples that gives general text its share of the tokens."""
         own, general = (each.pairs / each.tokens for each in map(self._statistics, (OWN, GENERAL)))
         samples = self.general_share * general, (1 - self.general_share) * own
@@ -112,7 +112,7 @@ class TrainingPlan:
     def _corpus(self) -> dict[str, Any]:
         train = [self._pair(OWN, "train")]
         if self.general_share:
-            share = round(self._share_of_samples(), 4)
+            share = round(self.share_of_samples(), 4)
             train[0]["weight"] = round(1 - share, 4)
             train.append({**self._pair(GENERAL, "train"), "weight": share})
         watched = [OWN, *([GENERAL] if self.has_general else [])]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -12,8 +14,9 @@ from mtkit.errors import RecipeError, UsageError
 from mtkit.finetuning.mixtures import choose, interpolate
 from mtkit.finetuning.range_test import MAX_TRIALS, STEP, search_rates
 from mtkit.finetuning.report import changed_lines
-from mtkit.finetuning.settings import course_of, fit_updates
+from mtkit.finetuning.settings import TrainingPlan, course_of, fit_updates
 from mtkit.recipe.defaults.facts import NO_LIMITS, parse_budget
+from mtkit.text.source_prefix import SourcePrefix
 from tests.toy.runs import toy, write_all
 
 
@@ -30,6 +33,19 @@ def test_the_search_finds_the_lowest_loss(best: int) -> None:
 
 def test_a_search_without_a_finite_loss_ends() -> None:
     assert set(dict(search_rates(lambda rate: math.inf, 1e-3)).values()) == {math.inf}
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5])
+def test_general_text_gets_its_share_of_the_tokens(tmp_path: Path, share: float) -> None:
+    words = {"own": 39, "general": 9}  # of each line, which has one token more
+    for text, count in words.items():
+        (tmp_path / text).mkdir()
+        for lang in ("en", "de"):
+            (tmp_path / text / f"train.{lang}").write_text(100 * f"{'dog ' * count}\n")
+    metadata: Any = SimpleNamespace(src_lang="en", tgt_lang="de")
+    plan = TrainingPlan(Path(), metadata, tmp_path, True, share, SourcePrefix(), NO_LIMITS)
+    tokens = plan.share_of_samples() * 10, (1 - plan.share_of_samples()) * 40
+    assert tokens[0] / sum(tokens) == pytest.approx(share, abs=0.02)
 
 
 def test_a_mixture_keeps_the_general_text() -> None:

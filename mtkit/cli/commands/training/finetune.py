@@ -48,7 +48,9 @@ def finetune(
     ] = None,
     general_share: Annotated[
         float | None,
-        typer.Option("--general-share", min=0.0, max=0.9, help="Its share of the tokens (default: 0.5); 0 only watches."),
+        typer.Option(
+            "--general-share", min=0.0, max=0.9, help="Its share of the tokens (default: 0.5); 0 only watches."
+        ),
     ] = None,
     keep_general: Annotated[
         float | None,
