@@ -26,8 +26,8 @@ _STOPS = ".,;:!?…。、"
 _WORD = re.compile(rf"[^\W{FIRST_KANA}-\uffff]+(?:['’][^\W{FIRST_KANA}-\uffff]+)*|\w")
 
 
-def is_word(text: str, span: Span) -> bool:
-    """Return whether a span may be a word in a translation: a number of one digit that touches no sign or letter."""
+def may_be_word(text: str, span: Span) -> bool:
+    """Return whether a span may be a word in a translation, as in `2 men`: a digit without sign, letter or brackets."""
     return span.is_number and len(span.text) == 1 and _with_signs(text, span.start, span.end) == span[:2]
 
 

@@ -1,9 +1,9 @@
 """Repair of translations: terms of a glossary and spans that are missing, and flags.
 
 A line whose translation lacks spans is translated once more without them, and they are put behind the words that they
-follow (removal.py). Missing terms, and spans that this gives no place, take the place of the words that attend to their
-source, so that nothing is appended and the rest of the translation stays. To force a term by a prefix and to search on
-from there is worse: the words behind it change too, and some are repeated or lost.
+follow (removal.py). Missing terms, and spans if this has a place for none, take the place of the words that attend to
+their source, so that nothing is appended and the rest of the translation stays. To force a term by a prefix and to
+search on from there is worse: the words behind it change too, and some are repeated or lost.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Repair:
             for segment, restored in zip(read_without, self._put_back(read_without), strict=True):
                 vars(segment).update(vars(restored or segment))
             self._translate_without_spans([s for s in segments if wanted[s.number]], wanted)
-        lacking = {s.number: self._lacking(wanted[s.number], terms[s.number], s.texts[0]) for s in segments}
+        lacking = {s.number: self._lacking(s, wanted[s.number], terms[s.number]) for s in segments}
         is_whole = {s.number for s in segments if s.removal is None or s.spelled}
-        repaired = [s for s in segments if restorable(s.text, lacking[s.number]) and s.number in is_whole]
+        repaired = [s for s in segments if lacking[s.number] and s.number in is_whole]
         for segment, aligned in zip(repaired, self._align(repaired), strict=True):
             if aligned is not None:
                 segment.texts[0], segment.replaced = restore(segment.text, lacking[segment.number], aligned)
@@ -71,7 +71,7 @@ class Repair:
 
     def _translate_without_spans(self, segments: Sequence[Segment], wanted: dict[int, list[Span]]) -> None:
         """Translate segments that lack spans without these, and keep the translations that lack fewer then."""
-        removed = {s.number: {*restorable(s.text, missing_spans(wanted[s.number], s.texts[0]))} for s in segments}
+        removed = {s.number: {*restorable(s.text, wanted[s.number], s.texts[0])} for s in segments}
         segments = [s for s in segments if removed[s.number]]
         for _ in range(MAX_ROUNDS):
             if not segments:
@@ -80,10 +80,10 @@ class Repair:
             trials = self._trials(segments, [Removal.of(s.text, removed[s.number]) for s in segments])
             for segment, trial in zip(segments, trials, strict=True):
                 spans = wanted[segment.number]
-                lost = missing_spans(spans, (trial or segment).texts[0])
-                if trial is not None and len(lost) < len(missing_spans(spans, segment.texts[0])):
+                hyps = segment.texts[0], (trial or segment).texts[0]
+                if trial is not None and len(missing_spans(spans, hyps[1])) < len(missing_spans(spans, hyps[0])):
                     vars(segment).update(vars(trial))
-                further = restorable(segment.text, lost)
+                further = restorable(segment.text, spans, hyps[1])
                 if not removed[segment.number].issuperset(further):
                     removed[segment.number].update(further)
                     lost_more.append(segment)
@@ -119,10 +119,11 @@ class Repair:
             results.append(replace(segment, hypotheses=hypotheses, texts=texts, spelled=spelled))
         return results
 
-    def _lacking(self, wanted: Sequence[Span], terms: Sequence[Term], hyp: str) -> list[Span]:
-        """Spans to put into a translation: terms without an allowed form, and missing spans."""
+    def _lacking(self, segment: Segment, wanted: Sequence[Span], terms: Sequence[Term]) -> list[Span]:
+        """Spans to put into the best translation: terms without an allowed form, and missing spans."""
+        hyp = segment.texts[0]
         unmet = [Span(t.start, t.end, t.forms[0]) for t in terms if honoured_form(t, hyp) is None]
-        return [*unmet, *(missing_spans(wanted, hyp) if self._restores else [])]
+        return [*unmet, *(restorable(segment.text, wanted, hyp) if self._restores else [])]
 
     def _align(self, segments: Sequence[Segment]) -> list[Aligned | None]:
         attention = self._attend(segments) if segments else []

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from mtkit.text.form.spans import Span, find_spans, has_added_numbers, missing_spans
 from mtkit.translate.alignment import Replacement
 from mtkit.translate.fidelity.ranges import Aligned
-from mtkit.translate.fidelity.removal import is_word
+from mtkit.translate.fidelity.removal import may_be_word
 
 
-def restorable(src: str, missing: Iterable[Span]) -> list[Span]:
-    """The missing spans that may be put into the translation; those that may be words there are only compared."""
-    return [span for span in missing if not is_word(src, span)]
+def restorable(src: str, spans: Sequence[Span], hyp: str) -> list[Span]:
+    """The spans that a translation lacks and that may be put into it: those that may be words are only compared."""
+    return [span for span in missing_spans(spans, hyp) if not may_be_word(src, span)]
 
 
 def restore(src: str, missing: Sequence[Span], aligned: Aligned) -> tuple[str, list[Replacement]]:
@@ -22,7 +22,7 @@ def restore(src: str, missing: Sequence[Span], aligned: Aligned) -> tuple[str, l
     """
     spans = find_spans(src)
     replacements: list[Replacement] = []
-    for span in restorable(src, missing):
+    for span in missing:
         place = aligned.target_range(span.start, span.end)
         if place is None:
             continue

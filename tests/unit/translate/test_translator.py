@@ -167,8 +167,7 @@ def test_int8_does_not_depend_on_the_batch(tokenizers):
     assert engine.compute_type == "int8"
     lines, search = sentences(30), SearchConfig(max_length=MaxLength(factor=1.0, offset=5))
     alone, together = (
-        Translator(engine, tokenizers, search, options=TranslationOptions(batch_tokens=tokens))
-        for tokens in (40, 4000)
+        Translator(engine, tokenizers, search, options=TranslationOptions(batch_tokens=tokens)) for tokens in (40, 4000)
     )
     assert alone.translate_lines(lines) == together.translate_lines(lines)
 

@@ -8,7 +8,7 @@ import pytest
 from mtkit.text.form.spans import find_spans, missing_spans
 from mtkit.translate.fidelity.glossary import Glossary
 from mtkit.translate.fidelity.ranges import Aligned, token_ends
-from mtkit.translate.fidelity.restore import restore
+from mtkit.translate.fidelity.restore import restorable, restore
 from mtkit.translate.output.progress import FlagSummary
 from mtkit.translate.translator import TranslationOptions
 from tests.unit.translate.toy_translator import MODELS, build_model, sentences, transformer, translator
@@ -39,8 +39,7 @@ def aligned(src: str, hyp: str, links: dict[int, int]) -> Aligned:
     ],
 )
 def test_a_span_takes_the_place_of_the_words_that_attend_to_it(src, hyp, links, expected):
-    missing = missing_spans(find_spans(src), hyp)
-    restored, replacements = restore(src, missing, aligned(src, hyp, links))
+    restored, replacements = restore(src, restorable(src, find_spans(src), hyp), aligned(src, hyp, links))
     assert restored == expected
     for start, old, new in reversed(replacements):
         assert hyp[start : start + len(old)] == old
