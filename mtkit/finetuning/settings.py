@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ VALIDATIONS = 10
 MIN_BETWEEN_VALIDATIONS = 20  # updates
 PATIENCE = 3  # validations
 VALIDATION_SENTENCES = 50  # that are decoded, of each set
-GENERAL_SHARE = 0.5  # of the tokens, as Chu et al. 2017 mix them: https://aclanthology.org/P17-2061
+GENERAL_SHARE = 0.5  # of the tokens; Chu et al. 2017 mix as many sentences of both: https://aclanthology.org/P17-2061
 MAX_LENGTH = 256  # tokens of a side, unless the model has fewer positions
 OWN, GENERAL = "own", "general"  # names of the texts, of their test sets and folders
 
@@ -62,7 +63,7 @@ class TrainingPlan:
 
     def recipe_tree(self) -> tuple[dict[str, Any], dict[str, str]]:
         """The recipe as a tree of values, and the reasons of those that follow from the text."""
-        tokens = self._statistics(OWN).tokens
+        tokens = self._own.tokens
         batch = TINY_BATCH if tokens < TINY_CORPUS else CPU_BATCH
         epochs = updates_of_epochs(EPOCHS, tokens, batch) / (1 - self.general_share)
         updates = round(min(max(epochs, MIN_UPDATES), MAX_UPDATES))
@@ -87,13 +88,17 @@ class TrainingPlan:
         }
         return tree, reasons
 
+    @cached_property
+    def _own(self) -> CorpusStatistics:
+        return self._statistics(OWN)
+
     def _statistics(self, text: str) -> CorpusStatistics:
         """Statistics of the training part of a text."""
         return corpus_statistics(*([self._file(text, "train", lang)] for lang in self._langs))
 
     def share_of_samples(self) -> float:
-        """The share of general samples that gives general text its share of the tokens."""
-        own, general = (each.pairs / each.tokens for each in map(self._statistics, (OWN, GENERAL)))
+        """The share of the samples that general text needs to have its share of the tokens."""
+        own, general = (each.pairs / each.tokens for each in (self._own, self._statistics(GENERAL)))
         samples = self.general_share * general, (1 - self.general_share) * own
         return samples[0] / sum(samples)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -253,6 +254,8 @@ def test_the_model_translates_general_text_itself(mtkit, tmp_path: Path) -> None
     assert code == 0, err
     scores = json.loads((tmp_path / "tuned" / "comparison.json").read_text())["test"]
     assert scores["general"]["before"]["bleu"] == pytest.approx(100)  # the reference is its own translation
+    weights = re.findall(r"weight: (0[.]\d+)", (tmp_path / "tuned" / "recipe.yaml").read_text())
+    assert [float(each) for each in weights] == [pytest.approx(0.5, abs=0.05)] * 2  # lines of equal length
 
 
 def book_of(path: Path, rows: list[tuple], merged: str | None = None) -> Path:

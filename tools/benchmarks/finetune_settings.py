@@ -4,9 +4,9 @@
 
 TEXTS has a folder for each text: `general` with train, test, and one for each own text with train, valid, test, each
 as `.src` and `.tgt`. All runs train for the same number of updates of 2,048 tokens. The rule is `mtkit finetune` as it
-is, in all seeds; by hand are three learning rates with a quarter and with half of general text in the samples, in the
-first seed; the one with the lowest loss on own valid is trained in the other seeds. A run of the rule without general
-text in its samples shows what is forgotten. Finished runs are kept: a repeated command goes on.
+is, in all seeds; by hand are three learning rates with a quarter and with half of the tokens from general text, in the
+first seed; the one with the lowest loss on own valid is trained in the other seeds. A run of the rule that only watches
+general text shows what is forgotten. Finished runs are kept: a repeated command goes on.
 """
 
 from __future__ import annotations
