@@ -155,6 +155,7 @@ class ClaimConfig:
     checks: Annotated[list[CheckConfig], Limits(min_length=1)]
     minutes: Annotated[float, Limits(gt=0)]  # expected time on one core
     systems: dict[str, SystemConfig] = field(default_factory=dict)
+    overrides: list[str] = field(default_factory=list)  # of the study, as seeds=[4, 5, 6]
     note: str = ""  # what the test does not show
     observation: str = ""  # written after the test; it does not change the verdict
     full_training: FullTraining | None = None  # it has the last word
@@ -230,7 +231,7 @@ def read_claim(name_or_path: str, overrides: list[str]) -> Claim:
         RecipeError: the claim or the study is invalid, or a system does not exist.
     """
     name, config = read_config(name_or_path)
-    study = read_study(config.study, overrides)
+    study = read_study(config.study, [*config.overrides, *overrides])
     needed = dict.fromkeys(map(config.variant_of, [*config.system_names(), *config.systems]))
     variants = list(study.recipes)
     unknown = [each for each in needed if each not in variants]

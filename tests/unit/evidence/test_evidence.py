@@ -35,6 +35,13 @@ def test_claims_are_valid(name: str) -> None:
         assert load_search(claim.study.recipes[system.variant].search, system.search)
 
 
+def test_a_claim_overrides_its_study_and_the_user_both() -> None:
+    assert read_config("number-of-heads")[1].overrides[0].startswith("seeds=[4, 5,")
+    assert read_claim("number-of-heads", []).study.config.seeds == list(range(4, 16))
+    assert list(read_claim("number-of-heads", []).study.tests) == ["flickr2016", "flickr2017"]
+    assert read_claim("number-of-heads", ["seeds=[1]"]).study.config.seeds == [1]
+
+
 def test_the_page_is_generated() -> None:
     page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
     assert page == stored_page(), "mtkit reproduce --markdown > docs/evidence.md"
