@@ -1,7 +1,8 @@
 """Records of trainings: what is measured of each, stored at once and small, so that claims need no model afterwards.
 
 A record is `trainings/STUDY/VARIANT-seed-N.json` in the folder of the results. A training with a record is not repeated
-although its run folder is gone, unless a claim asks for what was not measured.
+although its run folder is gone, unless a claim asks for what was not measured. Studies share their records: the same
+recipe with the same seed is the same training.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class Record:
     """Measurements of one training.
 
     Attributes:
-        recipe: hash of the recipe, without the folders of the corpus and of the runs.
+        recipe: hash of the recipe, without its name and the folders of the corpus and of the runs.
         statistics: of BLEU, by system: each test line, packed (see bleu_statistics).
     """
 
@@ -60,20 +61,15 @@ class Records:
         return self._folder / study.name / f"{label.name}-seed-{run.seed}.json"
 
     def find(self, run: StudyRun) -> Record | None:
-        """Record of a run with this recipe; None if there is none.
+        """Record of a training with this recipe, of the run itself or of another study; None if there is none.
 
         Raises:
-            DataError: the file is damaged.
+            DataError: a file is damaged.
         """
-        path = self.path(run)
-        if not path.is_file():
-            return None
-        content = read_file(path)
-        try:
-            record = Record(**parse_json(content))
-        except (ValueError, TypeError) as error:
-            raise DataError(f"{path}: not a record of mtkit reproduce ({error}); remove it") from error
-        return record if record.recipe == _recipe_hash(run) else None
+        others = sorted(self._folder.glob(f"*/*-seed-{run.seed}.json"))
+        recipe = _recipe_hash(run)
+        records = (_read(path) for path in [self.path(run), *others] if path.is_file())
+        return next((record for record in records if record.recipe == recipe), None)
 
     def of(self, run: StudyRun) -> Record:
         """Record of a run; written with what its log tells, if there is none.
@@ -126,8 +122,18 @@ class Records:
         write_json(path, asdict(record))
 
 
+def _read(path: Path) -> Record:
+    content = read_file(path)
+    try:
+        return Record(**parse_json(content))
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: not a record of mtkit reproduce ({error}); remove it") from error
+
+
 def _recipe_hash(run: StudyRun) -> str:
-    text = json.dumps(to_plain(run.recipe), sort_keys=True, default=str)
+    """Hash of what determines a training: not its name, nor where its files are, but those of its source or teacher."""
+    text = json.dumps(to_plain(replace(run.recipe, name="")), sort_keys=True, default=str)
+    text += "".join(map(_recipe_hash, run.required))
     for folder in (run.folder.path.parents[1], run.recipe.corpus.root):
         text = text.replace(str(folder), "")
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -204,12 +204,12 @@ def markdown_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> 
 def claim_section(config: ClaimConfig, result: ClaimResult) -> str:
     """The paragraph below the claim's heading, one line: verdict and claim, comparisons, conditions and remarks."""
     comparisons = [_comparison(each) for each in result.checks]
-    remarks = f"{config.note} {f'*After the test:* {config.observation}' if config.observation else ''}"
+    after = f"*After the test:* {config.observation}" if config.observation else ""
     return "<br>".join(
         [
             f"{config.claim} ([{config.source}]({config.url}))",
             *comparisons,
-            f"{remarks} {_conditions(config, result)}".strip(),
+            " ".join(filter(None, [config.note, after, _conditions(config, result)])),
         ]
     )
 

@@ -91,6 +91,34 @@ def test_a_record_makes_the_run_folder_unnecessary(claim: Claim, tmp_path: Path)
             measure_claim(claim, folder, records)
 
 
+def test_studies_share_the_records_of_equal_trainings(claim: Claim, tmp_path: Path) -> None:
+    records = Records(tmp_path / "results")
+    measured = measure_claim(claim, study_folder(claim, None), records)
+    other = read_claim("claim.yaml", ["name=other"])
+    folder = study_folder(other, None)
+    assert folder.name == "other"
+    assert measure_claim(other, folder, records).checks == measured.checks
+    assert not folder.exists()
+    initialised = read_claim("claim.yaml", ["name=other", "init_from_variant={pre: post}"])
+    found = {run.variant for run in runs_of(initialised.study, folder) if records.find(run)}
+    assert found == {"post"}
+
+
+def test_a_training_from_another_model_is_that_of_the_other_recipe(claim: Claim, tmp_path: Path) -> None:
+    """The hash of a run has that of its source: otherwise a record would outlive a change of the pre-training."""
+    records = Records(tmp_path / "results")
+    command = ["init_from_variant={pre: post}"]
+    run = runs_of(read_claim("claim.yaml", command).study, study_folder(claim, None))[-1]
+    changed = runs_of(
+        read_claim("claim.yaml", [*command, "variants.post.training.ema=null"]).study, tmp_path / "norms"
+    )[-1]
+    finish(run, REF, bleu=1.0, loss=2.0)
+    records.of(run)
+    assert (run.variant, changed.variant) == ("pre", "pre")
+    assert records.find(run) is not None
+    assert records.find(changed) is None
+
+
 def test_all_test_sets_are_compared_together(claim: Claim, tmp_path: Path) -> None:
     claim = read_claim("claim.yaml", ["test=[toy, other]"])
     for run in runs_of(claim.study, study_folder(claim, None)):
