@@ -25,10 +25,9 @@ def test_similarity_equals_sacrebleu(hyp: str, ref: str) -> None:
 
 def test_bleu_of_a_language_without_spaces_compares_characters() -> None:
     similarity = sentence_similarity("bleu", "zh")
-    assert (
-        similarity("今天天气很好", "今天天气不好")
-        == sacrebleu.sentence_bleu("今天天气很好", ["今天天气不好"], tokenize="zh").score
-    )
+    assert similarity("今天天气很好", "今天天气不好") == sacrebleu.sentence_bleu(
+        "今天天气很好", ["今天天气不好"], tokenize="zh"
+    ).score
     assert similarity("今天天气很好", "今天天气不好") > 30
 
 

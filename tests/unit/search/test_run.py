@@ -22,7 +22,9 @@ SEARCHES = {
     "greedy, constrained": single_path(MODEL, constraints=(NoRepeatNgram(2),)),
     "beam": beam(MODEL, beam_size=4, n_best=4, patience=1.0),
     "beam, constrained": beam(MODEL, beam_size=4, n_best=4, patience=1.0, constraints=(NoRepeatNgram(2),)),
-    "diverse": beam(MODEL, beam_size=4, n_best=4, patience=1.0, selector=DiverseBeam(groups=2, diversity_strength=0.7)),
+    "diverse": beam(
+        MODEL, beam_size=4, n_best=4, patience=1.0, selector=DiverseBeam(groups=2, diversity_strength=0.7)
+    ),
 }
 
 
