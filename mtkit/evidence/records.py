@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from mtkit.evidence.system import valid_text
 from mtkit.io.files import read_file, write_json
 from mtkit.io.json_text import parse_json
 from mtkit.model_folder.folder import read_model
-from mtkit.recipe.paths import to_plain
+from mtkit.recipe.type_hints import default_of
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import last_event, logged_events
 from mtkit.training.monitoring.meter import Stopwatch
@@ -39,7 +39,7 @@ class Record:
     """Measurements of one training.
 
     Attributes:
-        recipe: hash of the recipe, without its name and the folders of the corpus and of the runs.
+        recipe: hash of the recipe's values, without its name and the folders of the corpus and of the runs.
         statistics: of BLEU, by system: each test line, packed (see bleu_statistics).
     """
 
@@ -131,12 +131,27 @@ def _read(path: Path) -> Record:
 
 
 def _recipe_hash(run: StudyRun) -> str:
-    """Hash of what determines a training: not its name, nor where its files are, but those of its source or teacher."""
-    text = json.dumps(to_plain(replace(run.recipe, name="")), sort_keys=True, default=str)
+    """Hash of what determines a training: its values, not its name or where its files are, and its source or teacher.
+
+    Values that are the default have no part in it, so that a key that is new changes no hash.
+    """
+    text = json.dumps(_settings(replace(run.recipe, name="")), sort_keys=True)
     text += "".join(map(_recipe_hash, run.required))
     for folder in (run.folder.path.parents[1], run.recipe.corpus.root):
         text = text.replace(str(folder), "")
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _settings(value: Any) -> Any:
+    """Plain form of a configuration, without values that are the default; a kind is always there."""
+    if is_dataclass(value):
+        values = {each.name: (getattr(value, each.name), default_of(each)) for each in fields(value) if each.init}
+        return {key: _settings(own) for key, (own, default) in values.items() if key == "kind" or own != default}
+    if isinstance(value, Mapping):
+        return {key: _settings(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_settings(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def _environment(run: StudyRun) -> dict[str, Any]:

@@ -128,14 +128,23 @@ def _group(heading: str, claims: Sequence[ReadClaim]) -> str:
 
 
 def _reason(claim: ReadClaim) -> str:
-    """The reasons of a claim's verdict: each part, if there are several verdicts or one is open."""
+    """The reasons of a claim's verdict: each part, if there are several verdicts or one is open.
+
+    Systems are named where a claim compares more than two.
+    """
     if claim.scale == FULL and claim.config.full_training is not None:
         return claim.config.full_training.text
     if claim.result is None or claim.word == NOT_TESTABLE:
         return ""
     parts = claim.result.checks
     is_plain = {each.verdict for each in parts} <= {parts[0].verdict} - {Verdict.undecided}
-    return "; ".join(effect_text(each) + ("" if is_plain else f": {each.verdict_text}") for each in parts)
+    has_names = len({(each.check.of, each.check.against) for each in parts}) > 1
+    return "; ".join(
+        (f"`{each.check.of}` against `{each.check.against}`: " if has_names else "")
+        + effect_text(each)
+        + ("" if is_plain else f": {each.verdict_text}")
+        for each in parts
+    )
 
 
 def _section(claim: ReadClaim) -> str:

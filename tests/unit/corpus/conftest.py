@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,12 +98,3 @@ def make_store(tmp_path, tokenizers):
 def write():
     """write(path, lines) -> path."""
     return write_lines
-
-
-@pytest.fixture(scope="session")
-def corpora() -> Path:
-    """The folder of real corpora: MTKIT_CORPORA, or ../shared/corpora."""
-    folder = Path(os.environ.get("MTKIT_CORPORA", "../shared/corpora"))
-    if not folder.is_dir():
-        pytest.skip(f"needs real corpora: {folder} does not exist, set MTKIT_CORPORA")
-    return folder
