@@ -161,9 +161,9 @@ def override_keys(overrides: Sequence[str]) -> list[str]:
 def _rerank(search: SearchConfig, tgt_lang: str) -> Rerank | None:
     if search.rerank is None:
         return None
-    from mtkit.evaluation.metrics import sentence_similarity
+    from mtkit.evaluation.similarity import pairwise_similarity
 
-    return MinimumBayesRisk(sentence_similarity(search.rerank.metric, tgt_lang))
+    return MinimumBayesRisk(pairwise_similarity(search.rerank.metric, tgt_lang))
 
 
 def _both(first: Rerank | None, second: Rerank | None) -> Rerank | None:

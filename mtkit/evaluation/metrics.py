@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from sacrebleu.metrics.base import Metric
@@ -206,20 +205,6 @@ def _alternatives(
     punctuated = sum(_UNICODE_PUNCTUATION.search(line) is not None for line in lines) / len(lines)
     if tokenizer.name == "13a" and punctuated >= MIN_MIXED_SHARE:
         yield "intl", f"{punctuated:.0%} of the references contain punctuation outside ASCII"
-
-
-def sentence_similarity(metric: Literal["chrf", "bleu"], tgt_lang: str) -> Callable[[str, str], float]:
-    """A function (hypothesis, reference) -> chrF2 or smoothed BLEU in percent.
-
-    BLEU uses the n-gram orders that the hypothesis has (sacreBLEU's effective_order), and the tokenizer of the target
-    language.
-    """
-    scorer = CHRF() if metric == "chrf" else BLEU(effective_order=True, tokenize=choose_tokenizer((), tgt_lang).name)
-
-    def similarity(hyp: str, ref: str) -> float:
-        return float(scorer.sentence_score(hyp, [ref]).score)
-
-    return similarity
 
 
 def has_moses() -> bool:

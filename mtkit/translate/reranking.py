@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.errors import ComputeError, DataError, NonFiniteError
 from mtkit.search.hypothesis import Hypothesis
@@ -24,7 +28,8 @@ class Candidate(NamedTuple):
 
 NBest = list[Candidate]  # of one sentence, best first
 Rerank = Callable[[Sequence[NBest]], list[NBest]]  # new orders, perhaps with new scores
-Utility = Callable[[str, str], float]  # (hypothesis, reference) -> similarity; larger is better
+# N texts -> [N, N], similarity of a row's text to a column's as reference; larger is better
+Utility = Callable[[Sequence[str]], NDArray[np.float64]]
 
 
 def rerank_until_error(rerank: Rerank, lists: Sequence[NBest]) -> tuple[list[NBest], DataError | ComputeError | None]:
@@ -65,9 +70,8 @@ class MinimumBayesRisk:
 
     def order(self, texts: Sequence[str]) -> list[int]:
         """Indices of the texts, best first."""
-        distinct = list(dict.fromkeys(texts))
-        count = {text: texts.count(text) for text in distinct}
-        expected = {h: sum(self.utility(h, ref) * n for ref, n in count.items()) / len(texts) for h in distinct}
+        counts = Counter(texts)
+        expected = dict(zip(counts, self.utility(list(counts)) @ np.array([*counts.values()]), strict=True))
         return sorted(range(len(texts)), key=lambda i: -expected[texts[i]])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 import torch
 
@@ -24,11 +25,14 @@ def test_ranking_by_expected_utility():
     rng = random.Random(0)
     texts = ["".join(rng.choices("abc", k=4)) for _ in range(20)]
 
-    def utility(a: str, b: str) -> float:
-        return sum(x == y for x, y in zip(a, b, strict=True))
+    def equal_letters(hyp: str, ref: str) -> float:
+        return sum(x == y for x, y in zip(hyp, ref, strict=True))
+
+    def utility(texts):
+        return np.array([[equal_letters(hyp, ref) for ref in texts] for hyp in texts])
 
     order = MinimumBayesRisk(utility).order(texts)
-    expected = [sum(utility(h, ref) for ref in texts) / len(texts) for h in texts]
+    expected = [sum(equal_letters(h, ref) for ref in texts) / len(texts) for h in texts]
     assert sorted(order) == list(range(20))
     assert [expected[i] for i in order] == sorted(expected, reverse=True)
 
