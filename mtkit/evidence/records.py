@@ -102,19 +102,25 @@ class Records:
 
     def value(self, run: StudyRun, key: str, compute: Callable[[], float]) -> float:
         """A value of a run, computed if its record has none."""
-        record = self.of(run)
-        if key not in record.values:
-            record.values[key] = compute()
-            self._write(run, record)
-        return record.values[key]
+        found = self.of(run).values.get(key)
+        if found is not None:
+            return found
+        value = compute()
+        record = self.of(run)  # read again: another claim may have added to it meanwhile
+        record.values[key] = value
+        self._write(run, record)
+        return value
 
     def statistics(self, run: StudyRun, system: str, compute: Callable[[], str]) -> str:
         """Packed statistics of a system's translations, computed if the record of its run has none."""
+        found = self.of(run).statistics.get(system)
+        if found is not None:
+            return found
+        packed = compute()
         record = self.of(run)
-        if system not in record.statistics:
-            record.statistics[system] = compute()
-            self._write(run, record)
-        return record.statistics[system]
+        record.statistics[system] = packed
+        self._write(run, record)
+        return packed
 
     def _write(self, run: StudyRun, record: Record) -> None:
         path = self.path(run)

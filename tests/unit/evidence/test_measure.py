@@ -119,6 +119,22 @@ def test_a_training_from_another_model_is_that_of_the_other_recipe(claim: Claim,
     assert records.find(changed) is None
 
 
+def test_claims_that_are_measured_at_once_keep_each_other_s_values(claim: Claim, tmp_path: Path) -> None:
+    records, others = Records(tmp_path / "results"), Records(tmp_path / "results")
+    run = runs_of(claim.study, study_folder(claim, None))[0]
+
+    def compute() -> float:
+        others.value(run, "second", lambda: 2.0)
+        others.statistics(run, "system", lambda: "packed")
+        return 1.0
+
+    assert records.value(run, "first", compute) == 1.0
+    records.statistics(run, "other system", lambda: str(others.value(run, "third", lambda: 3.0)))
+    found = records.of(run)
+    assert {key: found.values[key] for key in ("first", "second", "third")} == {"first": 1, "second": 2, "third": 3}
+    assert found.statistics == {"system": "packed", "other system": "3.0"}
+
+
 def test_all_test_sets_are_compared_together(claim: Claim, tmp_path: Path) -> None:
     claim = read_claim("claim.yaml", ["test=[toy, other]"])
     for run in runs_of(claim.study, study_folder(claim, None)):
