@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ def pairwise_similarity(metric: Literal["chrf", "bleu"], tgt_lang: str) -> Calla
 
 
 def pairwise_chrf(texts: Sequence[str]) -> Matrix:
-    """chrF2 of every text with every text."""
+    """chrF2 of N texts with each other, [N, N] in percent; precision and recall are means over shared orders."""
     by_order = zip(*(extract_all_char_ngrams(text, CHAR_ORDER) for text in texts), strict=True)
     precision, recall, orders = (np.zeros((len(texts), len(texts))) for _ in range(3))
     for counts in by_order:
@@ -45,7 +46,9 @@ def pairwise_chrf(texts: Sequence[str]) -> Matrix:
 
 
 def pairwise_bleu(texts: Sequence[str]) -> Matrix:
-    """Smoothed BLEU of every text of tokens with every text."""
+    """BLEU of N texts of tokens with each other, [N, N] in percent, with exponential smoothing (Chen and Cherry 2014,
+    method 3, https://aclanthology.org/W14-3346/) and the n-gram orders that a row's text has.
+    """
     ngrams = [extract_all_word_ngrams(text, 1, WORD_ORDER) for text in texts]
     lengths = [length for _, length in ngrams]
     orders = range(1, WORD_ORDER + 1)
@@ -58,19 +61,23 @@ def pairwise_bleu(texts: Sequence[str]) -> Matrix:
             BLEU.compute_bleu(correct, total, lengths[i], lengths[j], smooth_method="exp", effective_order=True).score
         )
 
-    return np.array([[bleu(i, j) for j in range(len(texts))] for i in range(len(texts))])
+    every = range(len(texts))
+    return np.array([bleu(i, j) for i in every for j in every]).reshape(len(texts), len(texts))
 
 
 def overlaps(counts: Sequence[dict[Any, int]]) -> Matrix:
     """Matches [N, N]: entry i, j is the sum of min(count in i, count in j) over all n-grams.
 
     A minimum is the number of thresholds that both counts reach, so that the sum is one product of matrices for each
-    threshold: few, since n-grams seldom repeat.
+    threshold: few, since n-grams seldom repeat. Most n-grams of many samples are in one of them alone: they match
+    nothing else, and have no column.
     """
-    column = {ngram: number for number, ngram in enumerate(dict.fromkeys(itertools.chain(*counts)))}
+    texts_with = Counter(itertools.chain(*counts))
+    column = {ngram: number for number, ngram in enumerate(n for n, texts in texts_with.items() if texts > 1)}
     table = np.zeros((len(counts), len(column)), np.float32)
     for row, each in zip(table, counts, strict=True):
-        row[[column[ngram] for ngram in each]] = list(each.values())
+        shared = [ngram for ngram in each if ngram in column]
+        row[[column[ngram] for ngram in shared]] = [each[ngram] for ngram in shared]
     matches = np.zeros((len(counts), len(counts)))
     threshold = 1
     while table.size:
@@ -78,4 +85,5 @@ def overlaps(counts: Sequence[dict[Any, int]]) -> Matrix:
         matches += reached @ reached.T
         table = table[:, (table > threshold).any(axis=0)]
         threshold += 1
+    np.fill_diagonal(matches, [sum(each.values()) for each in counts])
     return matches

@@ -139,7 +139,8 @@ def _read(path: Path) -> Record:
 def _recipe_hash(run: StudyRun) -> str:
     """Hash of what determines a training: its values, not its name or where its files are, and its source or teacher.
 
-    Values that are the default have no part in it, so that a key that is new changes no hash.
+    Values that are the default have no part in it, so that a key that is new changes no hash. Nor does a default that
+    changes: the environment of a record has the version of mtkit.
     """
     text = json.dumps(_settings(replace(run.recipe, name="")), sort_keys=True)
     text += "".join(map(_recipe_hash, run.required))

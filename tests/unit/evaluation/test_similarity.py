@@ -19,9 +19,10 @@ def random_texts(seed: int) -> list[str]:
     return ["".join(rng.choices("ab c", k=rng.randint(0, 30))) for _ in range(12)]
 
 
-@pytest.mark.parametrize("texts", [TEXTS, *map(random_texts, range(20))])
+@pytest.mark.parametrize("texts", [[], TEXTS, *map(random_texts, range(20))])
 def test_similarities_are_those_of_sacrebleu(texts: list[str]) -> None:
     chrf, bleu = (pairwise_similarity(metric, "en")(texts) for metric in ("chrf", "bleu"))
+    assert chrf.shape == bleu.shape == (len(texts), len(texts))
     for i, hyp in enumerate(texts):
         for j, ref in enumerate(texts):
             assert chrf[i, j] == pytest.approx(sacrebleu.sentence_chrf(hyp, [ref]).score, abs=1e-9)
