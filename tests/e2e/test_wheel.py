@@ -36,7 +36,8 @@ def project(tmp_path_factory) -> Path:
     """The unpacked source distribution."""
     folder = tmp_path_factory.mktemp("sdist")
     with tarfile.open(build("sdist", ROOT, folder / "dist")) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+        archive.extractall(folder)
     (unpacked,) = folder.glob("mtkit-*")
     return unpacked
 
