@@ -14,8 +14,9 @@ from mtkit.documents.unit import MarkedBuilder
 def possessive(alternatives: str) -> str:
     """Pattern of a repeated group that never gives back what it matched.
 
-    Before Python 3.11.5 a possessive repeat fails to match if its group repeats something itself
-    (https://github.com/python/cpython/issues/106052). An atomic group does not, but takes about 250 bytes a repetition.
+    Before Python 3.11.5 a possessive repeat matches wrongly if its group looks ahead or repeats something itself
+    (https://github.com/python/cpython/issues/100061 and 106052). An atomic group does not, but takes about 250 bytes a
+    repetition.
     """
     return f"(?:{alternatives})*+" if sys.version_info >= (3, 11, 5) else f"(?>(?:{alternatives})*)"
 
