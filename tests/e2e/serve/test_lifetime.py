@@ -75,9 +75,17 @@ def test_no_process_imports_torch(models: dict[str, Path]) -> None:
 
 def test_lost_workers_lose_no_request(models: dict[str, Path], translated: Callable[..., list[str]]) -> None:
     expected = translated(LINES, "--split-sentences")
-    with running(str(models["en-de"]), "--workers", "2", "--cache", "0") as server:
-        with ThreadPoolExecutor(8) as pool:
-            answers = [pool.submit(server.translate, q=LINES) for _ in range(60)]
+    is_over = threading.Event()
+
+    def ask() -> list[object]:
+        answers = []
+        while not is_over.is_set():
+            answers.append(server.translate(q=LINES).json())
+        return answers
+
+    with running(str(models["en-de"]), "--workers", "2", "--cache", "0") as server, ThreadPoolExecutor(8) as pool:
+        clients = [pool.submit(ask) for _ in range(8)]  # until the end: without requests nobody misses a worker
+        try:
             for _ in range(20):
                 wait_until(lambda: len(server.workers()) > 0)
                 os.kill(server.workers()[0], signal.SIGKILL)
@@ -85,9 +93,12 @@ def test_lost_workers_lose_no_request(models: dict[str, Path], translated: Calla
             wait_until(lambda: len(server.workers()) == 2)
             for process in (*server.children(), *server.workers()):  # that of the model first, and its copies
                 os.kill(process, signal.SIGKILL)
-        assert [each.result().json() for each in answers] == [{"translatedText": expected}] * 60
+            wait_until(lambda: len(server.workers()) == 2)
+        finally:
+            is_over.set()
+        assert all(client.result() for client in clients)
+        assert all(answer == {"translatedText": expected} for client in clients for answer in client.result())
         assert server.translate(q="the dog").status_code == 200
-        wait_until(lambda: len(server.workers()) == 2)
 
 
 def test_sigterm_finishes_what_is_accepted(models: dict[str, Path], translated: Callable[..., list[str]]) -> None:
