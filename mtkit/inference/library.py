@@ -55,18 +55,23 @@ class Native:
 @cache
 def native() -> Native:
     """Return the library; only the first call of a process loads it."""
-    choice = os.environ.get(VARIABLE, "")
-    if choice == "0":
+    if os.environ.get(VARIABLE) == "0":
         return Native(None, f"turned off by {VARIABLE}=0")
     try:
-        available = instruction_sets()
-        names = available if choice in ("", "1") else [choice]
+        available, chosen = instruction_sets(), chosen_instruction_set()
+        names = available if chosen is None else [chosen]
         if not set(names) <= set(available):
-            return Native(None, f"{VARIABLE}={choice}: this processor has {' '.join(available)}")
+            return Native(None, f"{VARIABLE}={chosen}: this processor has {' '.join(available)}")
         name = next((name for name in names if _find(name)), names[0])
         return Native(declare(_load(name)), f"{name}, of {' '.join(available)}")
     except (OSError, AttributeError, ValueError) as error:  # of the file or the system's loader; it lacks a function
         return Native(None, f"{error}; {_remedy()}")
+
+
+def chosen_instruction_set() -> str | None:
+    """Return the instruction set that MTKIT_NATIVE names; None if it leaves the choice or turns the library off."""
+    choice = os.environ.get(VARIABLE, "")
+    return None if choice in ("", "0", "1") else choice
 
 
 def instruction_sets() -> list[str]:

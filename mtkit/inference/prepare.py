@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from mtkit.errors import UsageError
 from mtkit.hardware import has_bf16
-from mtkit.inference.compute_type import ComputeType, CpuType
+from mtkit.inference.compute_type import ComputeType, CpuType, cpu_compute_type
 from mtkit.inference.library import native
 from mtkit.inference.packing import INT8_MAX, MIN_ABS_MAX, PackedProjection, check
 from mtkit.inference.threads import run_in_parts
@@ -77,7 +77,9 @@ def resolve_compute_type(requested: ComputeType, device: torch.device) -> torch.
     """
     if requested == "int8" and device.type != "cpu":
         raise UsageError(f"compute type int8 runs on the CPU only, not on {device}; choose bf16 or auto there")
-    if requested == "auto":
+    if device.type == "cpu":
+        requested = cpu_compute_type(requested)
+    elif requested == "auto":
         return torch.bfloat16 if has_bf16(device) else torch.float32
     return next(dtype for dtype, name in NAMES.items() if name == requested)
 
