@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from mtkit.inference.compute_type import cpu_compute_type
 from mtkit.inference.prepare import resolve_compute_type
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no cpuinfo")
 @pytest.mark.parametrize(
     ("flags", "native", "expected"),
     [
