@@ -101,9 +101,13 @@ class DocumentJobs:
             created=time.monotonic(),
         )
         self._jobs[identifier] = job
-        with job.source.open("wb") as file:
-            while chunk := await upload.read(CHUNK):
-                file.write(chunk)
+        try:
+            with job.source.open("wb") as file:
+                while chunk := await upload.read(CHUNK):
+                    file.write(chunk)
+        except BaseException:
+            self.drop(job)
+            raise
         job.task = asyncio.create_task(self._run(job))
         return job
 
@@ -139,6 +143,9 @@ class DocumentJobs:
             job.is_done = True
         except (MtkitError, RequestError) as error:
             job.error = str(error).replace(str(job.source), job.name)
+        except BaseException:
+            job.error = f"{job.name} was not translated: an error of the server"
+            raise
         finally:
             job.source.unlink(missing_ok=True)
 
@@ -181,6 +188,7 @@ class DocumentJobs:
 
     async def close(self) -> None:
         """Finish all documents and delete them."""
-        await asyncio.gather(*(job.task for job in self._jobs.values() if job.task is not None))
+        tasks = [job.task for job in self._jobs.values() if job.task is not None]
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._threads.shutdown()
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,85 @@
+"""Documents of a server that fail unexpectedly: they end, count no longer, and leave no files."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from starlette.datastructures import UploadFile
+
+from mtkit.serve.core import Direction, RequestOptions, TranslationService
+from mtkit.serve.fronts import document_jobs
+from mtkit.serve.fronts.document_jobs import DocumentJobs
+from mtkit.serve.pieces import LineResult
+
+DIRECTION, OPTIONS = Direction("en", "de"), RequestOptions(client="client")
+
+
+class UpperCase:
+    """A service that translates into upper-case letters, or fails."""
+
+    error: Exception | None = None
+
+    async def translate_lines(self, lines: Sequence[str], *_: Any) -> list[LineResult]:
+        if self.error is not None:
+            raise self.error
+        return [LineResult(hyp=line.upper()) for line in lines]
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UpperCase:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(document_jobs, "MAX_JOBS_OF_CLIENT", 1)
+    return UpperCase()
+
+
+def upload(text: bytes = b"a line\n") -> UploadFile:
+    return UploadFile(io.BytesIO(text), filename="a.md")
+
+
+def test_error_of_the_server_ends_a_document(service: UpperCase, tmp_path: Path) -> None:
+    async def run() -> tuple[str | None, bytes]:
+        jobs = DocumentJobs(cast(TranslationService, service))
+        service.error = ValueError("an unknown case")
+        failed = await jobs.start(upload(), DIRECTION, OPTIONS)
+        with pytest.raises(ValueError, match="an unknown case"):
+            await jobs.finish(failed)
+        failed.created -= document_jobs.KEPT_SECONDS + 1
+        service.error = None
+        job = await jobs.start(upload(), DIRECTION, OPTIONS)  # the place of the client is free
+        await jobs.finish(job)
+        output = job.output.read_bytes()
+        service.error = ValueError("again")
+        job.created -= document_jobs.KEPT_SECONDS + 1
+        await jobs.start(upload(), DIRECTION, OPTIONS)
+        await jobs.close()
+        return failed.error, output
+
+    error, output = asyncio.run(run())
+    assert error == "a.de.md was not translated: an error of the server"
+    assert output == b"A LINE\n"
+    assert not [*tmp_path.glob("mtkit-serve*")]
+
+
+def test_broken_upload_leaves_no_document(service: UpperCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: Any) -> bytes:
+        raise OSError("connection lost")
+
+    async def run() -> bytes:
+        jobs = DocumentJobs(cast(TranslationService, service))
+        with monkeypatch.context() as patch:
+            patch.setattr(UploadFile, "read", broken)
+            with pytest.raises(OSError, match="connection lost"):
+                await jobs.start(upload(), DIRECTION, OPTIONS)
+        job = await jobs.start(upload(), DIRECTION, OPTIONS)
+        await jobs.finish(job)
+        output = job.output.read_bytes()
+        await jobs.close()
+        return output
+
+    assert asyncio.run(run()) == b"A LINE\n"
