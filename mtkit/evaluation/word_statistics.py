@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 MAX_COUNT = 5  # occurrences of a rare word in the training text
 
 
-def repetition_rate(lines: Iterable[str], *, order: int = 2) -> float:
-    """Percentage of word n-grams that occurred earlier in the same line; 0 for a text without n-grams.
+def repetition_rate(lines: Iterable[str]) -> float:
+    """Percentage of word bigrams that occurred earlier in the same line; 0 for a text without bigrams.
 
-    1 - distinct n-grams / n-grams, as seq-rep-n of Welleck et al. 2020 (https://arxiv.org/abs/1908.04319, sec. 6.1),
+    1 - distinct bigrams / bigrams, as seq-rep-2 of Welleck et al. 2020 (https://arxiv.org/abs/1908.04319, sec. 6.1),
     summed over all lines. A good translation of a caption repeats few word bigrams.
     """
     distinct = total = 0
     for line in lines:
-        words = line.split()
-        grams = [tuple(words[start : start + order]) for start in range(len(words) - order + 1)]
-        distinct, total = distinct + len(set(grams)), total + len(grams)
+        bigrams = list(pairwise(line.split()))
+        distinct, total = distinct + len(set(bigrams)), total + len(bigrams)
     return 100 * (1 - distinct / total) if total else 0.0
 
 

@@ -67,16 +67,13 @@ def sentence_error(
     of: Mapping[int, Floats],
     against: Mapping[int, Floats],
     selections: Selections,
-    *,
-    num_samples: int = NUM_SAMPLES,
-    seed: int = 12345,
 ) -> float:
     """Standard error of the mean difference of two systems due to the test lines, by the bootstrap.
 
     All seeds and both systems share the lines of a sample.
     """
     lines = len(next(iter(of.values())))
-    counts = np.random.default_rng(seed).multinomial(lines, np.full(lines, 1 / lines), size=num_samples)
+    counts = np.random.default_rng(12345).multinomial(lines, np.full(lines, 1 / lines), size=NUM_SAMPLES)
     means = [bleu_by_seed(each, counts.astype(np.float64), selections).mean(axis=-1) for each in (of, against)]
     return float((means[0] - means[1]).std(ddof=1))
 

@@ -54,12 +54,6 @@ class Pruned(ctypes.Structure):
     )
 
 
-class Excluded(ctypes.Structure):
-    """Tokens that rows do not have; see c/ranking.h."""
-
-    _fields_ = (*fields(c_void_p, "tokens counts"),)
-
-
 class Constraints(ctypes.Structure):
     """Constraints on the translations of a batch; see c/constraints.h."""
 

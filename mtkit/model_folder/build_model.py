@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import torch
 
 from mtkit.model_folder.quantised_weights import TensorType
 from mtkit.model_folder.safetensors_file import Arrays
-from mtkit.model_folder.weights_file import read_weights
 from mtkit.models.interface import TranslationModel
 from mtkit.models.skip_init import SkipInit, build_on_meta
 from mtkit.training.checkpoints.tensor_file import DTYPES
 from mtkit.training.weights import weights
-
-
-def build_with_weights(build: Callable[[], TranslationModel], path: Path, *, remedy: str) -> TranslationModel:
-    """Build a model whose weights are those of a file, memory-mapped instead of copied.
-
-    A configuration that does not belong to the file is refused before memory is allocated: the file's header is
-    compared with a model on the meta device.
-
-    Raises:
-        MissingInputError, ReadWriteError, DataError: as `read_weights`.
-    """
-    return with_weights(build, read_weights(path, lambda: weight_types(build), remedy=remedy))
 
 
 def weight_types(build: Callable[[], TranslationModel]) -> Mapping[str, TensorType]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -100,6 +99,3 @@ class SearchRequest:
     def num_sentences(self) -> int:
         """B."""
         return self.max_length.numel()
-
-
-SearchFn = Callable[[SearchRequest], list[list[Hypothesis]]]  # the n best of each sentence

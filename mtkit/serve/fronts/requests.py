@@ -74,9 +74,9 @@ class RequestFields:
             raise RequestError(400, f"{name}: an integer from 0 to {maximum} is expected")
         return value
 
-    def flag(self, name: str, default: bool = False) -> bool:
-        """A field that is true or false, or 1 or 0 in a form."""
-        value = self._values.get(name, default)
+    def flag(self, name: str) -> bool:
+        """A field that is true or false, or 1 or 0 in a form; false if it is missing."""
+        value = self._values.get(name, False)
         if isinstance(value, str | int) and (word := str(value).lower()) in (*_TRUE, *_FALSE):
             return word in _TRUE
         raise RequestError(400, f"{name}: true or false is expected")

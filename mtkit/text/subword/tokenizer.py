@@ -116,9 +116,9 @@ class Tokenizer:
         ids: list[list[int]] = self._processor.encode(prepared, num_threads=threads)
         return ids
 
-    def encode_as_tokens(self, lines: Sequence[str], *, threads: int = 1) -> list[list[str]]:
+    def encode_as_tokens(self, lines: Sequence[str]) -> list[list[str]]:
         """The tokens of each line as `ids_to_tokens` writes them; every unknown character is a token of its own."""
-        ids = self.encode(lines, threads=threads)
+        ids = self.encode(lines)
         return [
             self._spell_out(line) if self.vocab.unk in tokens else self.ids_to_tokens(tokens)
             for line, tokens in zip(lines, ids, strict=True)

@@ -13,9 +13,14 @@ from torch import Tensor
 
 from mtkit.inference.library import native
 from mtkit.inference.packing import PrunedOutput, check
-from mtkit.inference.structures import Excluded
 
 pytestmark = pytest.mark.skipif(native().functions is None, reason=f"no native library: {native().reason}")
+
+class Excluded(ctypes.Structure):
+    """Tokens that rows do not have; see c/ranking.h."""
+
+    _fields_ = (("tokens", ctypes.c_void_p), ("counts", ctypes.c_void_p))
+
 
 NONE = torch.zeros(0, dtype=torch.int32)
 

@@ -12,9 +12,11 @@ from mtkit.errors import DataError
 from mtkit.inference.library import native
 from mtkit.inference.prepare import NativeLinear
 from mtkit.layers.projections import linear
-from mtkit.model_folder.build_model import build_with_weights
+from mtkit.model_folder.build_model import weight_types, with_weights
 from mtkit.model_folder.quantise import quantise_tensors
 from mtkit.model_folder.quantised_weights import GROUP_SIZE, dequantise, dequantised_header
+from mtkit.model_folder.weights_file import read_weights
+from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.checkpoints.tensor_file import DTYPES, write_tensors
 from mtkit.training.weights import weights
@@ -22,9 +24,17 @@ from mtkit.training.weights import weights
 CONFIG = TransformerConfig(d_model=64, d_ff=64, num_heads=2, encoder_layers=1, decoder_layers=1)
 
 
+def build() -> TranslationModel:
+    return CONFIG.build(100, 100)
+
+
+def build_from(path: Path) -> TranslationModel:
+    return with_weights(build, read_weights(path, lambda: weight_types(build), remedy="again"))
+
+
 def tensors() -> dict[str, Tensor]:
     torch.manual_seed(0)
-    return weights(CONFIG.build(100, 100))
+    return weights(build())
 
 
 def dequantise_tensors(stored: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -90,7 +100,7 @@ def test_tables_and_odd_widths_keep_8_bits() -> None:
 def test_a_model_is_built_from_any_storage(tmp_path: Path, storage) -> None:
     stored = quantise_tensors(tensors(), storage)
     write_tensors(tmp_path / "w", stored)
-    model = build_with_weights(lambda: CONFIG.build(100, 100), tmp_path / "w", remedy="again")
+    model = build_from(tmp_path / "w")
     for name, tensor in dequantise_tensors(stored).items():
         assert torch.equal(weights(model)[name], tensor)
 
@@ -102,7 +112,7 @@ def test_a_mask_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert dequantised_header(header) == {name: ("F32", tuple(each.shape)) for name, each in tensors().items()}
     write_tensors(tmp_path / "w", {**stored, name: stored[name][1:].contiguous()})
     with pytest.raises(DataError, match=rf"damaged: {name}: \d+ weights, but its mask shows \d+; again"):
-        build_with_weights(lambda: CONFIG.build(100, 100), tmp_path / "w", remedy="again")
+        build_from(tmp_path / "w")
 
 
 def test_header_and_refusals(tmp_path: Path) -> None:
@@ -118,4 +128,4 @@ def test_header_and_refusals(tmp_path: Path) -> None:
     for change in broken:
         write_tensors(tmp_path / "w", {**stored, **change})
         with pytest.raises(DataError, match=r"the weights do not match the model: .*again"):
-            build_with_weights(lambda: CONFIG.build(100, 100), tmp_path / "w", remedy="again")
+            build_from(tmp_path / "w")
