@@ -9,7 +9,7 @@ from pathlib import Path
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.collate import collate
 from mtkit.errors import DataError
-from mtkit.model_folder.folder import LoadedModel
+from mtkit.model_folder.folder import LoadedModel, StoredModel
 from mtkit.text.lines import check_line_counts, read_lines
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 
@@ -43,7 +43,7 @@ def read_reference_text(src: Path, ref: Path, prefix: SourcePrefix = NO_PREFIX) 
     return text
 
 
-def prefix_ids(loaded: LoadedModel, prefix: SourcePrefix) -> list[int]:
+def prefix_ids(loaded: LoadedModel | StoredModel, prefix: SourcePrefix) -> list[int]:
     """The ids that the model reads before each source of a text.
 
     Raises:

@@ -15,8 +15,8 @@ from mtkit.corpus.noise.noise import Corpus, DenoisingCorpus, NoiseVocab
 from mtkit.corpus.order.loader import CorpusMixture, Loader
 from mtkit.corpus.store import Store
 from mtkit.errors import MissingInputError, NonFiniteError, RecipeError
-from mtkit.evaluation.score import score
-from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
+from mtkit.evaluation.score import bleu_of
+from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.hardware import default_device
 from mtkit.inference.compute_type import ComputeType
 from mtkit.model_folder.folder import find_model, read_model
@@ -239,19 +239,19 @@ def build_validator(
         except NonFiniteError:  # a BLEU of 0 leaves it to training.on_divergence what becomes of such a model
             return [""] * len(lines)
 
-    def bleu_of(lang: str, refs: Sequence[str]) -> BleuFn:
-        return partial(_bleu, tokenize=choose_tokenizer(refs, lang, recipe.evaluation.tokenize).name)
+    def bleu_in(lang: str, refs: Sequence[str]) -> BleuFn:
+        return partial(bleu_of, tokenize=choose_tokenizer(refs, lang, recipe.evaluation.tokenize).name)
 
     langs = [recipe.corpus.language_of_target(one) for one in files]
     sets = [
-        ValidationSet(_set_name(number, one), corpus, subset, partial(translate, one), bleu_of(lang, subset.ref))
+        ValidationSet(_set_name(number, one), corpus, subset, partial(translate, one), bleu_in(lang, subset.ref))
         for number, (one, corpus, subset, lang) in enumerate(zip(files, corpora, subsets, langs, strict=True))
     ]
     refs = [ref for subset in subsets for ref in subset.ref]
     command = None if config.command is None else ValidationCommand(config.command, ranks=ranks, notify=notify)
     validator = TranslationValidator(
         sets,
-        bleu=bleu_of(langs[0] if len(set(langs)) == 1 else recipe.corpus.tgt_lang, refs),
+        bleu=bleu_in(langs[0] if len(set(langs)) == 1 else recipe.corpus.tgt_lang, refs),
         batch_tokens=recipe.training.resolved_batch_tokens,
         precision=precision,
         objective=MaskedLM(0.0) if is_masked else CrossEntropy(TeacherForcing(), 0.0),
@@ -268,11 +268,6 @@ def _validation_search(recipe: Recipe, valid: Sequence[Store]) -> SearchConfig:
     limit = 2 * max((store.stats("tgt").max_length for store in valid), default=0) + 11  # with the end of sentence
     limit = min(limit, recipe.model.max_target_length() or limit)
     return recipe.search.limited_to(limit).with_plain_beam(recipe.training.validation.beam_size)
-
-
-def _bleu(hyps: Sequence[str], refs: Sequence[str], *, tokenize: SacrebleuTokenizer) -> float:
-    result = score(hyps, [refs], ["bleu"], tokenize=tokenize).bleu
-    return result.value if result else 0.0
 
 
 def _set_name(number: int, files: CorpusFiles) -> str:

@@ -98,7 +98,7 @@ def load_translators(
     paths = [Path(each) for each in ([models] if isinstance(models, str | Path) else models)]
     device, loaded = device_name(device), _read(paths)  # errors of the device come first
     for one in loaded:
-        require_translation_model(one, allow_masked=allow_masked)
+        _require_translation_model(one, allow_masked=allow_masked)
     first, general = loaded[0], options[0]
     config = _within_positions(search_config(search or first.metadata.search, search_overrides), loaded)
     ranking = general.language_model and LanguageModelRanking.read(general.language_model, first)
@@ -243,7 +243,19 @@ def _check_ensemble(loaded: Sequence[StoredModel]) -> None:
             )
 
 
-def require_translation_model(loaded: StoredModel, *, allow_masked: bool = False) -> None:
+def read_translation_model(folder: Path) -> StoredModel:
+    """Read a model that translates.
+
+    Raises:
+        UsageError: it does not.
+        MissingInputError, DataError: as `read_stored_model`.
+    """
+    stored = read_stored_model(folder)
+    _require_translation_model(stored)
+    return stored
+
+
+def _require_translation_model(loaded: StoredModel, *, allow_masked: bool = False) -> None:
     """Raise UsageError if the model is a language model, or a masked one and these are not allowed."""
     if not allow_masked:
         _require_decoder(loaded)

@@ -20,10 +20,11 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from mtkit.assembly.translator import load_translator, require_translation_model, search_config
+from mtkit.assembly.reference_text import prefix_ids
+from mtkit.assembly.translator import load_translator, read_translation_model, search_config
 from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting
 from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
-from mtkit.evaluation.score import score
+from mtkit.evaluation.score import bleu_of
 from mtkit.export.ctranslate2 import BATCH_TOKENS, CTranslate2Runner, Threads, export_ctranslate2
 from mtkit.hardware import memory_of, peak_memory
 from mtkit.model_folder.folder import read_stored_model
@@ -82,11 +83,9 @@ def bench(
         MtkitError: loading or exporting failed. A setting that an engine does not support is no error but a result.
         ComputeError: a process was killed, probably for lack of memory.
     """
-    stored = read_stored_model(model)
-    require_translation_model(stored)
-    metadata, tokenizers = stored.metadata, stored.tokenizers
-    prefix.check_tag(tokenizers, requires_tag=metadata.requires_tag)
-    prefix.ids(tokenizers, max_source_length=metadata.max_source_length)
+    stored = read_translation_model(model)
+    metadata = stored.metadata
+    prefix_ids(stored, prefix)  # its errors
     with tempfile.TemporaryDirectory() as temporary:
         exported = Path(temporary) / "exported"
         if grid.peer is not None:
@@ -94,10 +93,9 @@ def bench(
         for setting in grid.settings():
             work = partial(_measure, setting, (model, exported), lines, repeat=repeat, prefix=prefix)
             result, hyps = _in_subprocess(work, setting)
-            bleu = None
             if ref is not None and hyps:
-                bleu = score(hyps, [ref], ["bleu"], tgt_lang=metadata.tgt_lang).bleu
-            yield result if bleu is None else replace(result, bleu=bleu.value)
+                result = replace(result, bleu=bleu_of(hyps, ref, tgt_lang=metadata.tgt_lang))
+            yield result
 
 
 def _in_subprocess(

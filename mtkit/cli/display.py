@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mtkit.cli.streams import is_terminal, terminal
+from mtkit.io.counts import format_clock
 from mtkit.io.printable import printable
 from mtkit.training.monitoring.log import Display, PlainDisplay
 
@@ -150,13 +151,6 @@ def _sample_table(texts: list[str]) -> Table:
         style = "bold" if side == "hyp" else "dim"
         table.add_row(Text(f"  {side}", style="dim"), Text(printable(text), style=style, overflow="ellipsis"))
     return table
-
-
-def format_clock(seconds: float) -> str:
-    """Seconds as minutes or hours: 90 -> 1:30, 3700 -> 1:01:40."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _is_number(fields: Mapping[str, Any], key: str) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mtkit.assembly.reference_text import ReferenceText
 from mtkit.assembly.translator import load_translator
-from mtkit.evaluation.score import score
+from mtkit.evaluation.score import bleu_of
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.inference.compute_type import ComputeType
 from mtkit.io.table import Table
@@ -57,10 +57,9 @@ def measure(
         hyps[number] = translators[number].translate_lines(text.src)
         seconds[number] = min(seconds[number], time.perf_counter() - start)
     tokenizer = choose_tokenizer(text.ref, tgt_lang, "auto").name
-    bleu = [score(each, [text.ref], ["bleu"], tokenize=tokenizer).bleu for each in hyps]
     return [
-        ModelFigures(parameters[n], sizes[n], value.value if value else 0.0, len(text.src) / seconds[n])
-        for n, value in enumerate(bleu)
+        ModelFigures(parameters[n], sizes[n], bleu_of(each, text.ref, tokenize=tokenizer), len(text.src) / seconds[n])
+        for n, each in enumerate(hyps)
     ]
 
 

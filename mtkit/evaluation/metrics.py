@@ -21,7 +21,7 @@ from mtkit.evaluation.tokenizer_choice import (
     Script,
     TokenizerChoice,
     choose_tokenizer,
-    is_unspaced,
+    is_unspaced_script,
     preferred_tokenizer,
     script_share,
 )
@@ -200,7 +200,7 @@ def _alternatives(
         if share < MIN_MIXED_SHARE:
             yield "13a", "the references have spaces between words"
         return
-    if script is not None and is_unspaced(script) and share >= MIN_MIXED_SHARE:
+    if script is not None and is_unspaced_script(script) and share >= MIN_MIXED_SHARE:
         yield preferred_tokenizer(script), f"{share:.0%} of the letters of the references are {script}"
     punctuated = sum(_UNICODE_PUNCTUATION.search(line) is not None for line in lines) / len(lines)
     if tokenizer.name == "13a" and punctuated >= MIN_MIXED_SHARE:

@@ -117,6 +117,13 @@ def score(
     return _compute(choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize), hyps, refs, src)
 
 
+def bleu_of(
+    hyps: Sequence[str], ref: Sequence[str], *, tgt_lang: str | None = None, tokenize: SacrebleuTokenizer = "auto"
+) -> float:
+    """BLEU of the translations of a test set in percent; arguments and errors as `score`."""
+    return score(hyps, [ref], ["bleu"], tgt_lang=tgt_lang, tokenize=tokenize).by_name()["bleu"].value
+
+
 def _compute(
     choice: MetricChoice, hyps: Sequence[str], refs: Sequence[Sequence[str]], src: Sequence[str] | None = None
 ) -> Scores:

@@ -70,7 +70,7 @@ class TokenizerChoice:
     @property
     def is_unspaced(self) -> bool:
         """True if the script has no spaces between words."""
-        return is_unspaced(self.script)
+        return is_unspaced_script(self.script)
 
 
 def choose_tokenizer(refs: Iterable[str], lang: str | None, requested: SacrebleuTokenizer = "auto") -> TokenizerChoice:
@@ -141,7 +141,7 @@ def preferred_tokenizer(script: Script) -> SacrebleuTokenizer:
     return preferred if is_tokenizer_installed(preferred) else fallback
 
 
-def is_unspaced(script: Script | None) -> bool:
+def is_unspaced_script(script: Script | None) -> bool:
     """Return whether a script has no spaces between words."""
     return script not in (None, "Korean")
 

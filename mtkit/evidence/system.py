@@ -93,7 +93,7 @@ def valid_text(run: StudyRun) -> ReferenceText:
         DataError: the run has none.
     """
     files = _valid_set(run)
-    return read_reference_text(files.src, files.tgt, SourcePrefix(tag=files.tag, prefix=files.prefix))
+    return read_reference_text(files.src, files.tgt, files)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 import sentencepiece
 
 from mtkit import __version__
+from mtkit.assembly.translator import read_translation_model
 from mtkit.errors import DataError, UsageError
 from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.export.equivalence import MIN_EQUAL_SHARE, sample_lines
-from mtkit.export.supported_models import read_translation_model
 from mtkit.io.files import temporary_folder, write_atomically
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import MODEL_CARD
@@ -46,7 +46,7 @@ def export_argos(model: Path, output: Path, *, check_file: Path | None = None) -
         raise UsageError(f"{output}: packages of Argos Translate are named NAME{SUFFIX}")
     if output.exists() and not _is_package(output):
         raise UsageError(f"{output}: exists and is no package that mtkit wrote; choose another name")
-    loaded = read_translation_model(model)
+    loaded = read_translation_model(model).load()
     pieces = loaded.tokenizers.src.sentencepiece_model
     if pieces is None:
         raise UsageError("tokenizer.model_type: Argos Translate has only sentencepiece models of characters")

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mtkit.assembly.translator import read_translation_model
 from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.ctranslate2_spec import build_spec
 from mtkit.export.equivalence import check_equivalence, sample_lines
-from mtkit.export.supported_models import CTRANSLATE2, read_translation_model
+from mtkit.export.supported_models import CTRANSLATE2
 from mtkit.inference.compute_type import ComputeType
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
@@ -44,7 +45,7 @@ def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = N
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
     require_replaceable(folder, EXPORTED)
-    loaded = read_translation_model(model)
+    loaded = read_translation_model(model).load()
     metadata, tokenizers = loaded.metadata, loaded.tokenizers
     config = CTRANSLATE2.check(metadata.model)
     sample = sample_lines(model, loaded, check_file)

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mtkit.assembly.translator import read_translation_model
 from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.equivalence import SampleLines, check_equivalence, sample_lines
-from mtkit.export.supported_models import MARIAN, read_translation_model
+from mtkit.export.supported_models import MARIAN
 from mtkit.importers.architectures.bart_layers import ACTIVATIONS, OUTPUT_BIAS
 from mtkit.importers.architectures.marian import Marian
 from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS
@@ -43,7 +44,7 @@ def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = N
     Arguments, result and errors are those of `export_ctranslate2`; the package is transformers.
     """
     require_replaceable(folder, EXPORTED)
-    loaded = read_translation_model(model)
+    loaded = read_translation_model(model).load()
     config = _check(loaded)
     sample = sample_lines(model, loaded, check_file)
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:

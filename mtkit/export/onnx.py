@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mtkit.assembly.translator import read_translation_model
 from mtkit.corpus.order.batch import Source
 from mtkit.errors import require_extra
 from mtkit.export.equivalence import check_equivalence, sample_lines
-from mtkit.export.supported_models import ONNX, read_translation_model
+from mtkit.export.supported_models import ONNX
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
 from mtkit.layers.attention.cross import CrossAttention
@@ -135,7 +136,7 @@ def export_onnx(model: Path, folder: Path, *, check_file: Path | None = None) ->
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
     require_replaceable(folder, EXPORTED)
-    loaded = read_translation_model(model)
+    loaded = read_translation_model(model).load()
     ONNX.check(loaded.metadata.model)
     sample = sample_lines(model, loaded, check_file)
     traced = copy.deepcopy(loaded.model)

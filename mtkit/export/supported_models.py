@@ -7,27 +7,17 @@ translations of both engines.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from mtkit.assembly.translator import require_translation_model
 from mtkit.errors import UsageError
 from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
 from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, PreNormConfig, SandwichNormConfig
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
 from mtkit.layers.positions.config import ALiBiConfig, DeBERTaConfig, RoPEConfig, ShawConfig, T5BiasConfig
-from mtkit.model_folder.folder import LoadedModel, read_stored_model
 from mtkit.models.allow_list import ANY_VALUE, AllowList
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
-
-
-def read_translation_model(model: Path) -> LoadedModel:
-    """Read the model to export. Errors as `read_stored_model` and `require_translation_model`."""
-    stored = read_stored_model(model)
-    require_translation_model(stored)
-    return stored.load()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mtkit.assembly.translator import load_translator, require_translation_model
+from mtkit.assembly.reference_text import prefix_ids
+from mtkit.assembly.translator import load_translator, read_translation_model
 from mtkit.errors import MtkitError, RecipeError, UsageError
 from mtkit.finetuning.extension import EXTENDED, extend_model
 from mtkit.finetuning.mixtures import Mixtures, mix
@@ -35,7 +36,7 @@ from mtkit.io.files import hash_file
 from mtkit.io.lock import FileLock
 from mtkit.io.records import read_record, write_record
 from mtkit.model_folder.config_file import WEIGHTS
-from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_stored_model
+from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata
 from mtkit.pipeline import stages
 from mtkit.pipeline.open_run import open_run
 from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
@@ -143,11 +144,9 @@ def _require_base(base: Path, options: FinetuneOptions) -> ModelMetadata:
         UsageError: it is another kind of model, or the options do not suit it.
         MissingInputError, DataError: it cannot be read.
     """
-    stored = read_stored_model(base)
-    require_translation_model(stored)
+    stored = read_translation_model(base)
     require_trainable(stored.tokenizers, base)
-    options.prefix.check_tag(stored.tokenizers, requires_tag=stored.metadata.requires_tag)
-    options.prefix.ids(stored.tokenizers, max_source_length=stored.metadata.max_source_length)
+    prefix_ids(stored, options.prefix)  # its errors
     if options.extend_tokenizer is not None:
         for tokenizer in (stored.tokenizers.src, stored.tokenizers.tgt):
             require_extendable(tokenizer)

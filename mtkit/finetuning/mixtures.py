@@ -17,7 +17,7 @@ from mtkit.assembly.training import build_model
 from mtkit.assembly.translator import load_translator
 from mtkit.assembly.validator import evenly_spaced
 from mtkit.corpus.config import MonolingualFile, ParallelFiles
-from mtkit.evaluation.score import score
+from mtkit.evaluation.score import bleu_of
 from mtkit.io.files import temporary_folder
 from mtkit.io.table import Table
 from mtkit.model_folder.folder import read_metadata, read_model, read_tokenizers, write_model
@@ -25,7 +25,6 @@ from mtkit.model_folder.model_card import model_card
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import read_lines
-from mtkit.text.source_prefix import SourcePrefix
 from mtkit.training.weights import weights
 from mtkit.translate.translator import Translator
 
@@ -119,13 +118,6 @@ def _bleu(model: Path, recipe: Recipe) -> Bleu:
 def _bleu_of(files: ParallelFiles | MonolingualFile, translator: Translator, recipe: Recipe) -> float:
     src, ref = list(read_lines(files.src)), list(read_lines(files.tgt))
     chosen = evenly_spaced(len(src), MAX_LINES)
-    prefix = SourcePrefix(tag=files.tag, prefix=files.prefix)
-    hyps = translator.with_source_prefix(prefix).translate_lines([src[line] for line in chosen])
-    result = score(
-        hyps,
-        [[ref[line] for line in chosen]],
-        ["bleu"],
-        tgt_lang=recipe.corpus.tgt_lang,
-        tokenize=recipe.evaluation.tokenize,
-    ).bleu
-    return result.value if result else 0.0
+    hyps = translator.with_source_prefix(files).translate_lines([src[line] for line in chosen])
+    refs = [ref[line] for line in chosen]
+    return bleu_of(hyps, refs, tgt_lang=recipe.corpus.tgt_lang, tokenize=recipe.evaluation.tokenize)

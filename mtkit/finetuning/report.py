@@ -23,7 +23,6 @@ from mtkit.pipeline.run_folder import RunFolder, read_json
 from mtkit.pipeline.score_test_sets import translation_fingerprint
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import read_lines
-from mtkit.text.source_prefix import SourcePrefix
 
 BEFORE, AFTER = "before", "after"
 COMPARISON, LINES = "comparison.json", "lines.tsv"  # in the run folder
@@ -110,8 +109,7 @@ class _Translations:
         key = output.name
         if not output.is_file() or self._known.get(key) != [inputs, hash_file(output)]:
             translator = load_translator(model, search=self._recipe.search)
-            prefix = SourcePrefix(tag=files.tag, prefix=files.prefix)
-            hyps = translator.with_source_prefix(prefix).translate_lines(list(read_lines(files.src)))
+            hyps = translator.with_source_prefix(files).translate_lines(list(read_lines(files.src)))
             output.parent.mkdir(exist_ok=True)
             write_text(output, "".join(f"{hyp}\n" for hyp in hyps))
         self.fingerprints[key] = [inputs, hash_file(output)]

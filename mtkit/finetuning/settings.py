@@ -65,8 +65,8 @@ class TrainingPlan:
         """The recipe as a tree of values, and the reasons of those that follow from the text."""
         tokens = self._own.tokens
         batch = TINY_BATCH if tokens < TINY_CORPUS else CPU_BATCH
-        epochs = updates_of_epochs(EPOCHS, tokens, batch) / (1 - self.general_share)
-        updates = round(min(max(epochs, MIN_UPDATES), MAX_UPDATES))
+        most = updates_of_epochs(EPOCHS, tokens, batch) / (1 - self.general_share)
+        updates = round(min(max(most, MIN_UPDATES), MAX_UPDATES))
         reasons = {
             "training.batch_tokens": f"{tokens:,} tokens of own text",
             "training.max_updates": f"at most {EPOCHS} epochs of {tokens:,} tokens",

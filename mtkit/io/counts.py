@@ -23,6 +23,13 @@ def about_duration(seconds: float) -> str:
     return format_duration(seconds) if seconds < 1 else f"about {format_duration(seconds)}"
 
 
+def format_clock(seconds: float) -> str:
+    """Seconds as minutes or hours: 90 -> 1:30, 3700 -> 1:01:40."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def format_bytes(size: float) -> str:
     """Format a size in gigabytes or megabytes."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

@@ -48,17 +48,10 @@ KNOWN: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 _CHUNK = 1 << 16  # bytes
-
-
 _TIMEOUT = 30.0  # seconds without receiving a byte
-
-
 _PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 
-
 Progress = Callable[[str, int, "int | None"], None]
-
-
 """Callback with the file name, the bytes downloaded so far, and the total (None: the server does not report it)."""
 
 

@@ -9,12 +9,11 @@ import numpy as np
 import torch
 
 from mtkit.assembly.reference_text import prefix_ids
-from mtkit.assembly.translator import require_translation_model
+from mtkit.assembly.translator import read_translation_model
 from mtkit.corpus.order.collate import collate_source
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison import compare
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
-from mtkit.model_folder.folder import read_stored_model
 from mtkit.pipeline.open_run import Run
 from mtkit.plot import attention as attention_map
 from mtkit.plot.by_length import BleuByLength, LengthGroup, draw_bleu_by_length
@@ -97,12 +96,11 @@ def _example_sentence(run: Run) -> tuple[str, SourcePrefix] | None:
     """Return a test sentence of a readable length, else the first one that is not blank, and what precedes it."""
     first: tuple[str, SourcePrefix] | None = None
     for files in run.recipe.corpus.test.values():
-        prefix = SourcePrefix(tag=files.tag, prefix=files.prefix)
         for line in read_lines(files.src):
             if len(line.split()) in PLOTTED_LENGTHS:
-                return line, prefix
+                return line, files
             if first is None and line.strip():
-                first = line, prefix
+                first = line, files
     return first
 
 
@@ -117,9 +115,7 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
         MissingExtraError: matplotlib is not installed.
         ReadWriteError: the plot cannot be written.
     """
-    stored = read_stored_model(model)
-    require_translation_model(stored)
-    loaded = stored.load()
+    loaded = read_translation_model(model).load()
     before = prefix_ids(loaded, prefix)
     ids = loaded.tokenizers.encode("src", [sentence])[0]
     if not sentence.strip() or not ids:

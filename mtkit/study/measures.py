@@ -20,7 +20,7 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import MANIFEST, Store
 from mtkit.errors import DamagedError
-from mtkit.evaluation.score import score
+from mtkit.evaluation.score import bleu_of
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
 from mtkit.hardware import default_device
 from mtkit.io.files import hash_file
@@ -123,8 +123,7 @@ def bleu_of_length_groups(
     """
     bleu = {}
     for name, indices in lines_by_length(srcs, limits).items():
-        group_hyps, group_refs = [hyps[index] for index in indices], [refs[index] for index in indices]
-        scores = score(group_hyps, [group_refs], ["bleu"], tokenize=tokenize) if indices else None
-        if scores is not None and scores.bleu is not None:
-            bleu[name] = scores.bleu.value
+        if indices:
+            group = [hyps[index] for index in indices], [refs[index] for index in indices]
+            bleu[name] = bleu_of(*group, tokenize=tokenize)
     return bleu

@@ -47,6 +47,9 @@ SIMILAR = (
 )
 
 
+CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # as recipes and options may have it
+
+
 def stem_of(path: Path) -> str:
     """Return the name of a file without its language and the suffixes of compression: news.de.gz -> news."""
     parts = _parts(path)

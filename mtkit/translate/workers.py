@@ -85,7 +85,7 @@ class WorkerPool:
         self._processes: list[BaseProcess] = []
         self._pipes: list[Connection] = []
         self._unread: set[Connection] = set()  # with an answer to come
-        translator = _load_with_one_thread(load) if FORKS else None
+        translator = load_for_forks(load) if FORKS else None
         self.compute_type = None if translator is None else translator.compute_type
         for _ in range(num_workers):
             self._start(load, translator if translator is not None and translator.can_fork else None)
@@ -247,8 +247,8 @@ def translator_pool(
         yield pool.translate
 
 
-def _load_with_one_thread(load: Callable[[], LineTranslator]) -> LineTranslator:
-    """The translator, loaded without starting threads, which copies of the process would lack."""
+def load_for_forks(load: Callable[[], T]) -> T:
+    """The result, such as a translator, loaded without starting threads, which copies of the process would lack."""
     with one_thread():
         translator = load()
     _freeze_gc()  # a collection in a copy would touch, and so copy, the memory of all objects

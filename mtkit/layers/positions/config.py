@@ -127,6 +127,14 @@ class ShawConfig(PositionConfigBase):
         return Shaw(heads.head_dim, heads.value_dim, self.max_distance)
 
 
+def _check_buckets(num_buckets: int, max_distance: int) -> None:
+    if max_distance <= num_buckets // 2:
+        raise ValueError(
+            f"max_distance: {max_distance} leaves no logarithmic buckets; it must exceed half of num_buckets "
+            f"({num_buckets})"
+        )
+
+
 @config
 class T5BiasConfig(PositionConfigBase):
     """Bucketed bias, shared over the layers (see T5Bias)."""
@@ -144,11 +152,7 @@ class T5BiasConfig(PositionConfigBase):
     needs_scores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.max_distance <= self.num_buckets // 2:
-            raise ValueError(
-                f"max_distance: {self.max_distance} leaves no logarithmic buckets; it must exceed half of num_buckets "
-                f"({self.num_buckets})"
-            )
+        _check_buckets(self.num_buckets, self.max_distance)
 
     def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
         """Build one table for all layers, as in the paper."""
@@ -221,11 +225,7 @@ class TUPEConfig(PositionConfigBase):
     needs_scores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.max_distance <= self.num_buckets // 2:
-            raise ValueError(
-                f"max_distance: {self.max_distance} leaves no logarithmic buckets; it must exceed half of num_buckets "
-                f"({self.num_buckets})"
-            )
+        _check_buckets(self.num_buckets, self.max_distance)
 
     @property
     def length_limit(self) -> int:

@@ -6,7 +6,6 @@ These are swapped sides, other languages, copies, and held-out text that is trai
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -17,10 +16,9 @@ from mtkit.corpus.line_shift import forbid_shifted_lines
 from mtkit.corpus.split import Part
 from mtkit.errors import DataError, UsageError
 from mtkit.io.files import hash_file
-from mtkit.text.language import CLASSIFIED_LINES, are_similar, language_code, language_of_name, language_of_text
+from mtkit.text.language import CLASSIFIED_LINES, CODE, are_similar, language_code, language_of_name, language_of_text
 from mtkit.text.lines import read_lines
 
-_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # it names files and stands unquoted in the recipe
 STATE_THEM = "if the text is right, state them with mtkit new --src-lang CODE --tgt-lang CODE"
 
 
@@ -54,7 +52,7 @@ def guess_languages(
             although it is not stated so.
     """
     for option, code in (("--src-lang", src_lang), ("--tgt-lang", tgt_lang)):
-        if code is not None and not _CODE.fullmatch(code):
+        if code is not None and not CODE.fullmatch(code):  # it names files and stands unquoted in the recipe
             raise UsageError(f"{option} {code!r}: not a language code, such as de or zh-CN")
     if src_lang is not None and tgt_lang is not None and src_lang.lower() == tgt_lang.lower():
         raise UsageError(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtkit.errors import UsageError
-from mtkit.evaluation.tokenizer_choice import script_of
+from mtkit.evaluation.tokenizer_choice import is_unspaced_script, script_of
 from mtkit.text.lines import Text, count_lines, read_lines
 
 MIN_HOURS, MAX_HOURS = 1 / 60, 240_000.0  # of a budget
@@ -185,7 +185,7 @@ def side_statistics(lines: Iterable[str], step: int = 1) -> SideStatistics:
     is_unspaced: bool | None = None
     for block in _blocks(lines):
         if is_unspaced is None:
-            is_unspaced = script_of(block) not in (None, "Korean")
+            is_unspaced = is_unspaced_script(script_of(block))
         for line in block:
             split = line.split()
             count += 1

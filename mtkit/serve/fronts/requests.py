@@ -122,10 +122,8 @@ def check_terms(terms: Terms) -> None:
     Raises:
         RequestError: one is blank or too long, or two contradict each other.
     """
-    glossary = Glossary()
     try:
-        for number, (source, *forms) in enumerate(terms, start=1):
-            glossary.add(source, forms, f"term {number}")
+        Glossary.of(terms)
     except DataError as error:
         raise RequestError(400, f"glossary: {error}") from error
 

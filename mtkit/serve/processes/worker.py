@@ -7,7 +7,6 @@ sockets, which happens however it ends; signals are the server's to handle.
 
 from __future__ import annotations
 
-import gc
 import math
 import os
 import re
@@ -18,13 +17,14 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from mtkit.assembly.adapters import AdaptedTranslators
 from mtkit.assembly.translator_spec import TranslatorSpec
 from mtkit.errors import MtkitError
-from mtkit.hardware import one_thread, set_num_threads
+from mtkit.hardware import set_num_threads
 from mtkit.serve.processes.messages import receive, send
 from mtkit.signals import HANDLED
 from mtkit.text.source_prefix import SourcePrefix
@@ -34,6 +34,7 @@ from mtkit.translate.fidelity.glossary import Glossary
 from mtkit.translate.next_words import next_words
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import Translator
+from mtkit.translate.workers import load_for_forks
 
 MAX_VARIANTS = 32  # translators with other options or another glossary, which share engine and model
 _PLACE = re.compile(r"^line \d+: ")
@@ -48,13 +49,10 @@ def main() -> None:
     with suppress(EOFError, OSError):
         settings = receive(control)
         try:
-            with one_thread():
-                translators = load(settings)
+            translators = load_for_forks(partial(load, settings))
         except (MtkitError, MemoryError, RuntimeError, OSError) as error:
             send(control, {"error": str(error) or type(error).__name__})
             return
-        gc.collect()
-        gc.freeze()  # a collection in a copy would touch, and so copy, the memory of all objects
         send(control, {"can_fork": translators.can_fork})
         _fork_workers(control, translators)
 
@@ -128,22 +126,13 @@ class Variants:
                 split_sentences=options["sentences"],
                 with_scores=options["details"],
                 source_prefix=SourcePrefix(tag=options["tag"]),
-                glossary=_glossary(options["glossary"]),
+                glossary=Glossary.of(options["glossary"]) if options["glossary"] else None,
             )
             self._variants[key] = base.varied(search=search, options=changed)
             if len(self._variants) > MAX_VARIANTS:
                 self._variants.popitem(last=False)
         self._variants.move_to_end(key)
         return self._variants[key]
-
-
-def _glossary(terms: Sequence[Sequence[str]] | None) -> Glossary | None:
-    if not terms:
-        return None
-    glossary = Glossary()
-    for source, *forms in terms:
-        glossary.add(source, forms, "glossary")
-    return glossary
 
 
 def _results(translator: Translator, lines: Sequence[Line], options: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -44,6 +44,14 @@ class Glossary:
     _places: dict[str, str] = field(default_factory=dict)  # of each term, for messages
     _by_key: dict[str, list[str]] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, terms: Iterable[Sequence[str]]) -> Glossary:
+        """The glossary of terms, each followed by its allowed forms; errors as `add`, with the number of the term."""
+        glossary = cls()
+        for number, (source, *forms) in enumerate(terms, start=1):
+            glossary.add(source, forms, f"term {number}")
+        return glossary
+
     def add(self, source: str, forms: Iterable[str], place: str) -> None:
         """Add a term.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TextIO
 
+from mtkit.io.counts import format_clock
 from mtkit.translate.translation import Translation
 
 TERMINAL_SECONDS = 1.0  # between two updates of the line at a terminal
@@ -82,15 +83,8 @@ class TranslationProgress:
         shown_rate = f"{rate:,.0f} lines/s" if rate >= 10 else f"{rate:.1f} lines/s"
         if self._total is None:
             return f"{self._line:,} lines, {shown_rate}"
-        left = round(max(0.0, (self._total - self._line) / rate - (now - self._arrived)))
-        return f"{self._line:,} of {self._total:,} lines, {shown_rate}, {_format_clock(left)} left"
-
-
-def _format_clock(seconds: int) -> str:
-    """Such as 5:39, or 1:05:39."""
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+        left = max(0.0, (self._total - self._line) / rate - (now - self._arrived))
+        return f"{self._line:,} of {self._total:,} lines, {shown_rate}, {format_clock(left)} left"
 
 
 MAX_LINES = 5  # line numbers that are listed for each flag

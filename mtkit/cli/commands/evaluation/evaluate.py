@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -173,8 +172,9 @@ def _check_language(lang: str) -> None:
     from mtkit.cli.printing import print_notes
     from mtkit.errors import UsageError
     from mtkit.evaluation.tokenizer_choice import is_known_language
+    from mtkit.text.language import CODE
 
-    if not re.fullmatch("[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*", lang):
+    if not CODE.fullmatch(lang):
         raise UsageError(
             f"evaluate: --lang: {lang!r} is not a language code; give two or three letters, such as de, zh-CN or jpn"
         )
