@@ -28,7 +28,7 @@ from mtkit.training.checkpoints.checkpoint import (
 from mtkit.training.distributed.process_group import ProcessGroup
 from mtkit.training.learner import Learner
 from mtkit.training.monitoring.meter import LossSums
-from mtkit.training.monitoring.trackers import log_to_tensorboard, log_to_trackers
+from mtkit.training.monitoring.trackers import log_to_trackers
 from mtkit.training.progress import Progress, ScoredUpdate
 from mtkit.training.robustness.numerics import deterministic_algorithms
 from mtkit.training.robustness.oom import explain_oom
@@ -73,17 +73,14 @@ def train(run: TrainingRun, loader: UpdateSource) -> TrainingResult:
         Interrupted: SIGINT, SIGTERM, SIGHUP or SIGUSR1; the state is saved.
         ReadWriteError: a checkpoint or the log could not be written.
         DamagedError: every checkpoint is damaged.
-        MissingExtraError: TensorBoard or a tracker is asked for and not installed.
+        MissingExtraError: a tracker is asked for and not installed.
     """
     config, learner = run.config, run.learner
     with ExitStack() as contexts:
         contexts.enter_context(deterministic_algorithms(enabled=config.deterministic))
         resume(run)
-        events, start = run.folder / "tensorboard", run.progress.update
         trackers = config.trackers if run.ranks.is_first else []
-        contexts.enter_context(log_to_tensorboard(run.log, events, start, enabled="tensorboard" in trackers))
-        others = [each for each in trackers if each != "tensorboard"]
-        contexts.enter_context(log_to_trackers(run.log, run.folder, others))
+        contexts.enter_context(log_to_trackers(run.log, run.folder, trackers, run.progress.update))
         contexts.enter_context(explain_oom())
         contexts.enter_context(run)
         # a signal may have interrupted the last call in a validation, before the rollback that it leads to

@@ -1,6 +1,6 @@
-"""Experiment trackers beside TensorBoard: Weights & Biases and MLflow (`training.trackers`).
+"""Experiment trackers: TensorBoard, Weights & Biases and MLflow (`training.trackers`).
 
-Both write into the run folder and send nothing, unless environment variables name a server (WANDB_MODE=online,
+All write into the run folder and send nothing, unless environment variables name a server (WANDB_MODE=online,
 MLFLOW_TRACKING_URI). The telemetry of MLflow itself is off unless MLFLOW_DISABLE_TELEMETRY=false.
 """
 
@@ -23,33 +23,6 @@ from mtkit.training.monitoring.log import Log
 PLOTTED_EVENTS = frozenset({"train", "validation"})  # events with scalars
 
 
-class TensorBoard:
-    """Display that writes event files; updates that a resumed training repeats appear once.
-
-    Args:
-        folder: of the event files; created if missing.
-        update: last update of the existing event files that remains valid.
-
-    Raises:
-        MissingExtraError: tensorboard is not installed.
-    """
-
-    def __init__(self, folder: Path, update: int) -> None:
-        with require_extra("tensorboard", "tensorboard"):
-            from torch.utils.tensorboard import SummaryWriter
-        self._writer = SummaryWriter(folder, purge_step=update + 1)
-
-    def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
-        """Write the scalars of a training event."""
-        if name in PLOTTED_EVENTS:
-            for key, number in scalars(name, fields):
-                self._writer.add_scalar(key, number, update)
-
-    def close(self) -> None:
-        """Write buffered events and close the files."""
-        self._writer.close()
-
-
 def scalars(name: str, value: object) -> Iterator[tuple[str, float]]:
     """Yield every number of nested mappings with its path, such as train/modules/encoder/grad_norm."""
     if isinstance(value, Mapping):
@@ -59,31 +32,39 @@ def scalars(name: str, value: object) -> Iterator[tuple[str, float]]:
         yield name, float(value)
 
 
-@contextmanager
-def log_to_tensorboard(log: Log, folder: Path, update: int, *, enabled: bool) -> Iterator[None]:
-    """Write the events of the block for TensorBoard too, if enabled; see TensorBoard for arguments and errors."""
-    if not enabled:
-        yield
-        return
-    board = TensorBoard(folder, update)
-    try:
-        with log.with_display(board):
-            yield
-    finally:
-        board.close()
-
-
 RUN_ID = "mtkit-run-id"  # file with the identity of the tracked run, which a resumed training continues
 
 
 class Tracker(Protocol):
-    """An open run of a tracker."""
+    """An open run of a tracker: made from its folder, the name of the run, and the last update that remains valid."""
 
     def log(self, values: Mapping[str, float], update: int) -> None:
         """Record the scalars of an update."""
 
     def close(self) -> None:
         """Write what is buffered."""
+
+
+class TensorBoard:
+    """Event files of TensorBoard, in which updates that a resumed training repeats appear once.
+
+    Raises:
+        MissingExtraError: tensorboard is not installed.
+    """
+
+    def __init__(self, folder: Path, name: str, update: int) -> None:
+        with require_extra("tensorboard", "tensorboard"):
+            from torch.utils.tensorboard import SummaryWriter
+        self._writer = SummaryWriter(folder, purge_step=update + 1)
+
+    def log(self, values: Mapping[str, float], update: int) -> None:
+        """Record the scalars of an update."""
+        for key, value in values.items():
+            self._writer.add_scalar(key, value, update)
+
+    def close(self) -> None:
+        """Write buffered events and close the files."""
+        self._writer.close()
 
 
 class Wandb:
@@ -93,7 +74,7 @@ class Wandb:
         MissingExtraError: wandb is not installed.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, update: int) -> None:
         with require_extra("wandb", "wandb"):
             import wandb
         run_id = _saved_id(folder, lambda: uuid.uuid4().hex[:16])
@@ -122,7 +103,7 @@ class Mlflow:
         MissingExtraError: mlflow is not installed.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, update: int) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when mlflow is imported
         with require_extra("mlflow", "mlflow"):
             import mlflow
@@ -145,7 +126,11 @@ class Mlflow:
         self._client.set_terminated(self._run_id)
 
 
-TRACKERS: dict[str, Callable[[Path, str], Tracker]] = {"wandb": Wandb, "mlflow": Mlflow}
+TRACKERS: dict[str, Callable[[Path, str, int], Tracker]] = {
+    "tensorboard": TensorBoard,
+    "wandb": Wandb,
+    "mlflow": Mlflow,
+}
 
 
 def require_packages(config: TrainingConfig) -> None:
@@ -166,7 +151,7 @@ class _TrackerDisplay:
         self._kind, self._log = kind, log
         self._tracker: Tracker | None = None
 
-    def open(self, folder: Path, name: str) -> None:
+    def open(self, folder: Path, name: str, update: int) -> None:
         """Open the run of the tracker.
 
         Raises:
@@ -174,7 +159,7 @@ class _TrackerDisplay:
         """
         with self:
             folder.mkdir(parents=True, exist_ok=True)
-            self._tracker = TRACKERS[self._kind](folder, name)
+            self._tracker = TRACKERS[self._kind](folder, name, update)
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         """Record the scalars of a training event."""
@@ -207,13 +192,14 @@ class _TrackerDisplay:
 
 
 @contextmanager
-def log_to_trackers(log: Log, run_folder: Path, kinds: Sequence[str]) -> Iterator[None]:
+def log_to_trackers(log: Log, run_folder: Path, kinds: Sequence[str], update: int) -> Iterator[None]:
     """Pass the events of the block to trackers.
 
     Args:
         log: whose events are passed on.
         run_folder: files of a tracker go to its sub-folder of the tracker's name.
         kinds: names of trackers, see TRACKERS.
+        update: last update of an earlier training that remains valid.
 
     Raises:
         MissingExtraError: a package is not installed.
@@ -221,7 +207,7 @@ def log_to_trackers(log: Log, run_folder: Path, kinds: Sequence[str]) -> Iterato
     with ExitStack() as stack:
         for kind in kinds:
             display = _TrackerDisplay(kind, log)
-            display.open(run_folder / kind, run_folder.name)
+            display.open(run_folder / kind, run_folder.name, update)
             stack.callback(display.close)
             stack.enter_context(log.with_display(display))
         yield

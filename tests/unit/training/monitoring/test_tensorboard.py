@@ -66,8 +66,8 @@ def test_event_files_can_be_read_back(tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    board = TensorBoard(tmp_path, 0)
-    board.event("train", 5, {"loss": 2.5})
+    board = TensorBoard(tmp_path, "run", 0)
+    board.log({"train/loss": 2.5}, 5)
     board.close()
     read = EventAccumulator(str(tmp_path)).Reload()
     assert [(event.step, event.value) for event in read.Scalars("train/loss")] == [(5, 2.5)]
