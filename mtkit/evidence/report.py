@@ -15,7 +15,7 @@ from typing import Any
 from mtkit.evidence.claim import THEMES, CheckConfig, ClaimConfig, claim_names, read_config
 from mtkit.evidence.effect import Verdict
 from mtkit.evidence.results import CheckResult, ClaimResult, read_result
-from mtkit.io.table import Table
+from mtkit.io.table import Table, TableFormat
 
 NOT_RUN, NOT_TESTABLE, FULL = "not run", "not testable here", "full training"
 _SCALES = (FULL, "adequate", "one rate", "one epoch", "floor")  # from the best
@@ -113,7 +113,7 @@ def _overview(claims: Sequence[ReadClaim]) -> str:
         of_word = [claim.scale for claim in claims if claim.word == word]
         has_scale = word not in (NOT_RUN, NOT_TESTABLE)
         rows.append([word, *(str(of_word.count(scale)) if has_scale else "" for scale in _SCALES), str(len(of_word))])
-    return markdown_table(rows, right=range(1, len(rows[0])))
+    return _markdown_table(rows, text=["verdict"])
 
 
 def _group(heading: str, claims: Sequence[ReadClaim]) -> str:
@@ -124,7 +124,7 @@ def _group(heading: str, claims: Sequence[ReadClaim]) -> str:
     for claim in sorted(of_group, key=lambda claim: order.index(claim.scale)):
         sentence = claim.config.claim if claim.result is None else f"[{claim.config.claim}](#{claim.name})"
         rows.append([sentence, f"**{claim.verdict_text}**", _reason(claim)])
-    return f"## {heading}\n\n{markdown_table(rows)}"
+    return f"## {heading}\n\n{_markdown_table(rows, text=rows[0])}"
 
 
 def _reason(claim: ReadClaim) -> str:
@@ -198,16 +198,8 @@ _DIGITS = {  # of values that do not have three
 }
 
 
-def markdown_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """A table in Markdown.
-
-    Args:
-        rows: the first one is the heading.
-    """
-    rule = ["---:" if column in right else "---" for column in range(len(rows[0]))]
-    return "\n".join(
-        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in [rows[0], rule, *rows[1:]]
-    )
+def _markdown_table(rows: Sequence[Sequence[str]], *, text: Sequence[str]) -> str:
+    return "\n".join(Table(rows[0], rows[1:], text=text).format(TableFormat.markdown))
 
 
 def claim_section(config: ClaimConfig, result: ClaimResult) -> str:

@@ -16,8 +16,8 @@ from torch import Tensor
 from mtkit.assembly.initial_weights import VOCAB_TENSORS
 from mtkit.finetuning.settings import OWN
 from mtkit.io.counts import count_of
-from mtkit.model_folder.folder import read_model, write_model
-from mtkit.model_folder.model_card import model_card
+from mtkit.model_folder.folder import read_model
+from mtkit.model_folder.model_card import write_new_model
 from mtkit.text.lines import read_lines
 from mtkit.text.subword.new_pieces import Parts, PieceLearner
 from mtkit.text.subword.tokenizer import Side
@@ -49,8 +49,7 @@ def extend_model(base: Path, run: Path, count: int) -> str:
     extended = extend_pair(loaded.tokenizers, src, tgt, count)
     tensors = with_mean_rows(weights(loaded.model), tensor_names(loaded.model), extended.parts)
     metadata = replace(loaded.metadata, tokenizer=extended.tokenizers.config, storage="float32")
-    card = model_card(metadata, {}, num_parameters=sum(tensor.numel() for tensor in tensors.values()))
-    write_model(output, tensors, metadata, extended.tokenizers, card=card)
+    write_new_model(output, tensors, metadata, extended.tokenizers)
     added = {count_of(len(parts), "token"): None for parts in extended.parts.values()}
     return f"{' and '.join(added)} added"
 

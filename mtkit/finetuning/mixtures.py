@@ -20,8 +20,8 @@ from mtkit.corpus.config import MonolingualFile, ParallelFiles
 from mtkit.evaluation.score import bleu_of
 from mtkit.io.files import temporary_folder
 from mtkit.io.table import Table
-from mtkit.model_folder.folder import read_metadata, read_model, read_tokenizers, write_model
-from mtkit.model_folder.model_card import model_card
+from mtkit.model_folder.folder import read_metadata, read_model, read_tokenizers
+from mtkit.model_folder.model_card import write_new_model
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import read_lines
@@ -79,8 +79,7 @@ def mix(recipe: Recipe, folder: RunFolder, *, max_loss: float, notify: Callable[
 
     def write(path: Path, share: float) -> None:
         tensors = interpolate(before, after, share)
-        card = model_card(metadata, {}, num_parameters=sum(tensor.numel() for tensor in tensors.values()))
-        write_model(path, tensors, metadata, tokenizers, card=card)
+        write_new_model(path, tensors, metadata, tokenizers)
 
     for share in SHARES:
         with temporary_folder(output) as temporary:

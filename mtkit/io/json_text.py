@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Never
 
 
 def parse_json(text: str | bytes, parse_constant: Callable[[str], Any] | None = None) -> Any:
@@ -20,6 +21,20 @@ def parse_json(text: str | bytes, parse_constant: Callable[[str], Any] | None = 
         return json.loads(text, parse_constant=parse_constant)
     except RecursionError as error:
         raise ValueError("JSON that is nested too deeply") from error
+
+
+def reject_constant(constant: str) -> Never:
+    """Refuse NaN, Infinity or -Infinity; ValueError."""
+    raise ValueError(f"{constant} is not JSON")
+
+
+def finite(value: Any) -> Any:
+    """Replace numbers that are not finite, which JSON cannot represent, by None, at any depth."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def encode_json(text: str) -> bytes:

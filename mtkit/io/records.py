@@ -12,11 +12,11 @@ import json
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Never
+from typing import Any
 
 from mtkit.errors import DamagedError, MissingInputError
 from mtkit.io.files import read_file, write_bytes
-from mtkit.io.json_text import encode_json, parse_json
+from mtkit.io.json_text import encode_json, parse_json, reject_constant
 
 Json = dict[str, Any]
 
@@ -144,11 +144,7 @@ def _checked(path: Path, end: Callable[[bytes], bytes], remedy: str) -> bytes:
 
 def _read_json(content: bytes) -> Json | None:
     try:
-        value = parse_json(content, _reject_constant)
+        value = parse_json(content, reject_constant)
     except ValueError:  # not JSON, not UTF-8, NaN, a number of thousands of digits
         return None
     return value if isinstance(value, dict) else None
-
-
-def _reject_constant(constant: str) -> Never:
-    raise ValueError(f"{constant} is not JSON")

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit import __version__
+from mtkit.io.table import Table, TableFormat
 from mtkit.model_folder.config_file import LEXICON, WEIGHTS, update_model_card
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_metadata, read_model, write_model
 from mtkit.model_folder.weights_file import num_parameters
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from mtkit.text.tokenizer import TokenizerPair
 
 
 METRICS = ("bleu", "chrf", "ter")
@@ -131,14 +134,31 @@ def _scores(report: Mapping[str, Any]) -> list[str]:
 
     tests = report["test"].values()
     columns = {metric: heading for metric, heading in HEADINGS.items() if any(metric in scores for scores in tests)}
-    lines = ["", f"| test set | {' | '.join(columns.values())} |", f"|---|{'---|' * len(columns)}"]
-    signatures: list[str] = []
+    rows, signatures = [], []
     for name, scores in report["test"].items():
-        cells = [f"{scores[metric]:.1f}" if metric in scores else "" for metric in columns]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        rows.append([name, *(f"{scores[metric]:.1f}" if metric in scores else "" for metric in columns)])
         named = ((heading, scores.get(f"{metric}_signature")) for metric, heading in columns.items())
         signatures += [f"- {heading}: `{signature}`" for heading, signature in named if signature]
-    return [*lines, "", "Signatures of sacreBLEU:", "", *dict.fromkeys(signatures)]
+    table = Table(["test set", *columns.values()], rows, text=["test set"]).format(TableFormat.markdown)
+    return ["", *table, "", "Signatures of sacreBLEU:", "", *dict.fromkeys(signatures)]
+
+
+def write_new_model(
+    folder: Path,
+    tensors: Mapping[str, Tensor],
+    metadata: ModelMetadata,
+    tokenizers: TokenizerPair,
+    *,
+    lexicon: Path | None = None,
+) -> None:
+    """Write a model without scores, with its card, and with the lexicon if that file exists.
+
+    Raises:
+        ReadWriteError: the folder cannot be written.
+    """
+    card = model_card(metadata, {}, num_parameters=sum(tensor.numel() for tensor in tensors.values()))
+    lexicon = lexicon if lexicon is not None and lexicon.is_file() else None
+    write_model(folder, tensors, metadata, tokenizers, card=card, lexicon=lexicon)
 
 
 def write_changed_copy(
@@ -150,7 +170,5 @@ def write_changed_copy(
         DataError: the weights do not fit the metadata: the copy, which has been written, cannot be read.
         ReadWriteError: the folder cannot be written.
     """
-    lexicon = loaded.folder / LEXICON
-    card = model_card(metadata, {}, num_parameters=sum(tensor.numel() for tensor in tensors.values()))
-    write_model(folder, tensors, metadata, loaded.tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None)
+    write_new_model(folder, tensors, metadata, loaded.tokenizers, lexicon=loaded.folder / LEXICON)
     read_model(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from torch import Tensor, nn
 
@@ -13,6 +13,9 @@ from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.feed_forward.aux_loss import collect_aux_losses
 from mtkit.layers.layer_call import checkpoint_layers, compile_layers
+
+C = TypeVar("C", bound=BatchedState)
+M = TypeVar("M", bound=BatchedState)
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,16 @@ class State:
     num_sentences: int
     num_rows: int
     output_projection: Callable[[Tensor], Tensor]
+
+    def parts(self, cache: type[C], memory: type[M]) -> tuple[C, M]:
+        """Return cache and memory, for a model that knows their classes.
+
+        Raises:
+            ValueError: the state of another model.
+        """
+        if not isinstance(self.cache, cache) or not isinstance(self.memory, memory):
+            raise ValueError(f"state of another model: {type(self.cache).__name__}, {type(self.memory).__name__}")
+        return self.cache, self.memory
 
     def select_rows(self, rows: Tensor) -> State:
         """Reorder, repeat or drop hypotheses; `rows` [B·W'] must keep them grouped by sentence."""

@@ -10,8 +10,8 @@ from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.io.lock import OutputLock
 from mtkit.layers.low_rank import merge_low_rank
 from mtkit.model_folder.config_file import CONFIG, LEXICON, WEIGHTS, require_replaceable, verify_model
-from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers, write_model
-from mtkit.model_folder.model_card import model_card
+from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers
+from mtkit.model_folder.model_card import write_new_model
 from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.reconcile import flat_keys
 from mtkit.pipeline.run_folder import RunFolder
@@ -62,9 +62,8 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
                 f"{source}: its vocabularies differ from those of {sources[0]}, so equal ids are different tokens; "
                 "only checkpoints of one model can be averaged"
             )
-    card = model_card(metadata, {}, num_parameters=sum(tensor.numel() for tensor in tensors.values()))
     with OutputLock(folder, make_parents=True):
-        write_model(folder, tensors, metadata, tokenizers, card=card, lexicon=lexicon if lexicon.is_file() else None)
+        write_new_model(folder, tensors, metadata, tokenizers, lexicon=lexicon)
 
 
 def _require_same_model(first: ModelMetadata, of: Path, source: Path) -> None:

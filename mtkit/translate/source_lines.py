@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Never
+from typing import Any
 
 from mtkit.errors import DataError
+from mtkit.io.json_text import reject_constant
 from mtkit.text.lines import read_lines
 from mtkit.translate.constraints import ConstrainedLine, Line
 from mtkit.translate.translation import Translation
@@ -103,7 +104,7 @@ def _parse_object(line: str, place: str, example: str) -> dict[str, Any]:
             JSON can escape.
     """
     try:
-        value = json.loads(line, parse_int=_no_number, parse_float=_no_number, parse_constant=_reject_constant)
+        value = json.loads(line, parse_int=_no_number, parse_float=_no_number, parse_constant=reject_constant)
     except RecursionError as error:
         raise DataError(f"{place}: JSON that is nested too deeply") from error
     except ValueError as error:
@@ -119,10 +120,6 @@ def _parse_object(line: str, place: str, example: str) -> dict[str, Any]:
 
 def _no_number(digits: str) -> None:
     return None
-
-
-def _reject_constant(constant: str) -> Never:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _constrained(text: str, record: Mapping[str, Any], place: str) -> ConstrainedLine:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -114,14 +113,3 @@ class Translation:
     def as_dict(self) -> dict[str, Any]:
         """The fields as plain values."""
         return asdict(self)
-
-
-def finite(value: Any) -> Any:
-    """Replace numbers that are not finite by None, at any depth."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return value

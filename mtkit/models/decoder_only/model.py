@@ -173,9 +173,7 @@ class DecoderOnly(TranslationModel):
 
     def step(self, token: Tensor, state: State) -> Step:
         """See TranslationModel."""
-        cache, memory = state.cache, state.memory
-        if not isinstance(cache, DecoderOnlyCache) or not isinstance(memory, Prefix):
-            raise ValueError(f"state of another model: {type(cache).__name__}, {type(memory).__name__}")
+        cache, memory = state.parts(DecoderOnlyCache, Prefix)
         pos = cache.next_pos.unsqueeze(1)  # [rows, 1]
         x = self.tgt_embedding(token.unsqueeze(1), pos)  # [rows, 1, D]
         layers, attention = [], None

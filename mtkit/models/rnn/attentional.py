@@ -131,9 +131,7 @@ class BahdanauRNN(AttentionalRNN, LayerStack):
 
     def step(self, token: Tensor, state: State) -> Step:
         """See TranslationModel."""
-        memory, cache = state.memory, state.cache
-        if not isinstance(cache, RNNCache) or not isinstance(memory, Annotations):
-            raise ValueError(f"state of another model: {type(cache).__name__}, {type(memory).__name__}")
+        cache, memory = state.parts(RNNCache, Annotations)
         x = self.tgt_embedding(token)
         first = self.attention_layer.step(x, memory, cache.layers[0])
         h = self.dropout(first.h) if len(self.upper_layers) else first.h
@@ -183,9 +181,7 @@ class LuongRNN(AttentionalRNN):
 
     def step(self, token: Tensor, state: State) -> Step:
         """See TranslationModel."""
-        memory, cache = state.memory, state.cache
-        if not isinstance(cache, RNNCache) or not isinstance(memory, Annotations):
-            raise ValueError(f"state of another model: {type(cache).__name__}, {type(memory).__name__}")
+        cache, memory = state.parts(RNNCache, Annotations)
         h, layers = self.decoder.step(self.tgt_embedding(token), cache.layers)
         context, weights = self.attention.make_attend_fn(memory)(h)
         attentional = self.dropout(self.readout(concat_features(h, context)))  # [rows, D], h~
@@ -224,8 +220,6 @@ class InputFeedingRNN(AttentionalRNN, LayerStack):
 
     def step(self, token: Tensor, state: State) -> Step:
         """See TranslationModel."""
-        memory, cache = state.memory, state.cache
-        if not isinstance(cache, InputFeedingState) or not isinstance(memory, Annotations):
-            raise ValueError(f"state of another model: {type(cache).__name__}, {type(memory).__name__}")
+        cache, memory = state.parts(InputFeedingState, Annotations)
         next_cache, weights = self.decoder.make_step_fn(memory)(self.tgt_embedding(token), cache)
         return Step(self.dropout(next_cache.attentional), replace(state, cache=next_cache), weights.unsqueeze(1))

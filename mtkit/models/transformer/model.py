@@ -151,9 +151,7 @@ class Transformer(TranslationModel):
 
     def step(self, token: Tensor, state: State) -> Step:
         """See TranslationModel."""
-        cache, memory = state.cache, state.memory
-        if not isinstance(cache, TransformerCache) or not isinstance(memory, EncoderMemory):
-            raise ValueError(f"state of another model: {type(cache).__name__}, {type(memory).__name__}")
+        cache, memory = state.parts(TransformerCache, EncoderMemory)
         pos = cache.next_pos.unsqueeze(1)  # [rows, 1]
         x = self.tgt_embedding(token.unsqueeze(1), pos[:1])  # [rows, 1, D]; all hypotheses have the same length
         layers, attention = [], None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
@@ -13,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from mtkit.errors import DataError
+from mtkit.io.json_text import parse_json, reject_constant
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import Terms
 from mtkit.serve.request_error import RequestError
@@ -96,8 +96,8 @@ class RequestFields:
         value = self._values.get(name, [])
         if isinstance(value, str):
             try:
-                value = json.loads(value)
-            except (ValueError, RecursionError) as error:
+                value = parse_json(value)
+            except ValueError as error:
                 raise RequestError(400, f"{name}: in a form, a JSON list of terms is expected") from error
         if not isinstance(value, list) or len(value) > MAX_TERMS:
             raise RequestError(400, f"{name}: a list of at most {MAX_TERMS:,} terms is expected")
@@ -200,18 +200,14 @@ def parse_json_object(body: bytes) -> dict[str, Any]:
         RequestError: it is something else.
     """
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+        value = parse_json(body.decode("utf-8"), reject_constant)
     except UnicodeDecodeError as error:
         raise RequestError(400, "the body is not UTF-8") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RequestError(400, "the body is not JSON") from error
     if not isinstance(value, dict):
         raise RequestError(400, "the body is not a JSON object")
     return value
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(name)
 
 
 def _without_surrogates(text: str) -> str:

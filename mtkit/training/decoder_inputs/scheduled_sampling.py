@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 
 import torch
@@ -15,11 +16,18 @@ from mtkit.training.decoder_inputs.target_tokens import TargetTokens, TokenSampl
 TruthMask = Callable[[Tensor, float], Tensor]  # (ids [B, T], probability) -> [B, T] bool, True where the truth is read
 
 
-class ScheduledSampling(DecoderInput):
-    """The decoder reads the true token with a decreasing probability, else its own prediction at the step before.
+class TeacherForcing(DecoderInput):
+    """The decoder reads the true tokens. Williams & Zipser 1989."""
 
-    Bengio et al. 2015. https://arxiv.org/abs/1506.03099 No gradient flows through the predictions. In eval mode, and
-    at an update with ratio 1, the decoder reads the truth as in TeacherForcing.
+    def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
+        """See DecoderInput."""
+        return scored_states(model, batch, batch.target)
+
+
+class SampledInput(DecoderInput):
+    """The decoder reads the true tokens with a probability that changes over the training, else its predictions.
+
+    In eval mode, and at an update with ratio 1, it reads the truth as in TeacherForcing.
 
     Args:
         schedule: the teacher forcing ratio at an update, counted from 0.
@@ -41,7 +49,21 @@ class ScheduledSampling(DecoderInput):
         """See DecoderInput."""
         if not model.training or self.ratio >= 1.0 or batch.num_sentences == 0:
             return TeacherForcing()(model, batch)
-        truth = self.truth_mask(batch.target.ids, self.ratio)
+        return self.sampled_states(model, batch, self.truth_mask(batch.target.ids, self.ratio))
+
+    @abstractmethod
+    def sampled_states(self, model: TranslationModel, batch: Batch, truth: Tensor) -> Tensor:
+        """Return decoder states [N, D] as DecoderInput, where the truth is read at the positions of `truth` [B, T]."""
+
+
+class ScheduledSampling(SampledInput):
+    """The decoder reads the true token with a decreasing probability, else its own prediction at the step before.
+
+    Bengio et al. 2015. https://arxiv.org/abs/1506.03099 No gradient flows through the predictions.
+    """
+
+    def sampled_states(self, model: TranslationModel, batch: Batch, truth: Tensor) -> Tensor:
+        """See SampledInput."""
         return step_by_step(model, batch, truth=truth, sampler=self.sampler)
 
 
@@ -102,49 +124,28 @@ def per_sentence_mask(ids: Tensor, probability: float) -> Tensor:
 TRUTH_MASKS: dict[str, TruthMask] = {"token": per_token_mask, "sentence": per_sentence_mask}
 
 
-class TeacherForcing(DecoderInput):
-    """The decoder reads the true tokens. Williams & Zipser 1989."""
-
-    def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
-        """See DecoderInput."""
-        return model.decode_states(batch.source, batch.target)[batch.loss_mask]
-
-
-class ParallelSampling(DecoderInput):
+class ParallelSampling(SampledInput):
     """The decoder reads the true tokens, or tokens that it predicted in a preceding pass.
 
     One pass is Mihaylova & Martins 2019, sec. 3, https://arxiv.org/abs/1906.07651: the decoder reads the truth, and
     its prediction after each true prefix replaces the true token where the truth mask is False. More passes are
     Duckworth et al. 2019, sec. 3, https://arxiv.org/abs/1906.04331: each pass reads the tokens of the pass before;
     pass k leaves the first k tokens unchanged, so that num_passes = number of tokens equals step-by-step scheduled
-    sampling. The truth mask is sampled once for all passes, and no gradient flows through the predictions. In eval
-    mode, and at an update with ratio 1, the decoder reads the truth.
+    sampling. The truth mask is sampled once for all passes, and no gradient flows through the predictions.
 
     Args:
-        schedule: the teacher forcing ratio at an update, counted from 0.
-        truth_mask: samples the positions at which the truth is read.
-        sampler: chooses the token at the other positions, given the logits.
+        schedule, truth_mask, sampler: as SampledInput.
         num_passes: passes before the one with gradient.
     """
 
     def __init__(
         self, schedule: Callable[[int], float], truth_mask: TruthMask, sampler: TokenSampler, *, num_passes: int
     ) -> None:
-        self.schedule = schedule
-        self.truth_mask = truth_mask
-        self.sampler = sampler
+        super().__init__(schedule, truth_mask, sampler)
         self.num_passes = num_passes
-        self.ratio = schedule(0)
 
-    def set_update(self, update: int) -> None:
-        """Set the teacher forcing ratio of that update."""
-        self.ratio = self.schedule(update - 1)
-
-    def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
-        """See DecoderInput."""
-        if not model.training or self.ratio >= 1.0 or batch.num_sentences == 0:
-            return scored_states(model, batch, batch.target)
-        truth = self.truth_mask(batch.target.ids, self.ratio)  # [B, T]
+    def sampled_states(self, model: TranslationModel, batch: Batch, truth: Tensor) -> Tensor:
+        """See SampledInput."""
         return scored_states(model, batch, self.target(model, batch, truth))
 
     @no_grad_uncached()

@@ -50,6 +50,7 @@ from typing import Any, Protocol, Self, TextIO
 
 from mtkit.errors import MissingInputError
 from mtkit.io.files import read_file, translate_read_errors, translate_write_errors, write_bytes
+from mtkit.io.json_text import finite
 from mtkit.io.lock import is_locked
 from mtkit.io.printable import printable
 from mtkit.io.records import parse_record_line, record_line
@@ -132,7 +133,7 @@ class Log:
         """Write and display one event; a number that is not finite is written as null."""
         record = {"time": round(time.time(), 3), "event": name, "update": update, **fields}
         with translate_write_errors(self.path):
-            self._file.write(record_line(_finite(record)))
+            self._file.write(record_line(finite(record)))
             self._file.flush()
         for display in (self.display, *self._others):
             display.event(name, update, fields)
@@ -171,14 +172,6 @@ class Log:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else None
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _remains(line: bytes, update: int, *, is_validated: bool) -> bool:

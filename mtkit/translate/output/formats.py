@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
+from mtkit.io.json_text import finite
 from mtkit.translate.constraints import ConstrainedLine, Line, text_of
-from mtkit.translate.translation import Alternative, Translation, finite
+from mtkit.translate.translation import Alternative, Translation
 
 Format = Callable[[Translation, Line], str | None]
 SEPARATOR = " ||| "
