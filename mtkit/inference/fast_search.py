@@ -59,6 +59,7 @@ class FastSearch:
         self.width = config.num_hypotheses
         self.coverage = 0.0 if self.is_sampling else config.coverage_penalty  # which sampling ignores
         self.is_single_path = self.is_sampling or (self.width == 1 and not self.coverage)
+        self.is_greedy = self.is_single_path and not self.is_sampling
         self.stops_early = self.is_single_path or config.early_stopping
         self.n_best = config.num_returned if self.stops_early else self.width
         self._excluded = np.array([*special_ids.banned, special_ids.eos], dtype=np.int32)
@@ -71,6 +72,16 @@ class FastSearch:
             DataError: a sentence is longer than the learned positions.
             MemoryError: memory is exhausted.
         """
+        if not self.is_greedy:
+            return self._search(requests)
+        # apart: a sentence without constraints has its most probable tokens in any company (see `pruned`)
+        free, constrained = (
+            iter(self._search([request for request in requests if request.is_constrained == flag]))
+            for flag in (False, True)
+        )
+        return [next(constrained if request.is_constrained else free) for request in requests]
+
+    def _search(self, requests: Sequence[SentenceRequest]) -> list[list[Hypothesis]]:
         if not requests:
             return []
         states, source_lengths = self.model.encode([request.source for request in requests])
@@ -84,9 +95,8 @@ class FastSearch:
         inputs = self._inputs(requests, states, source_lengths)
         constraints, kept = self._constraints(requests)
         sampling = self._sampling(requests)
-        is_greedy = self.is_single_path and not self.is_sampling and constraints is None
-        is_greedy &= not (self.settings.with_log_probs or self.settings.num_alternatives)
-        pruned = self.model.pruned if is_greedy else None
+        pruned = self.model.pruned if self.is_greedy and constraints is None else None
+        with_log_probs = pruned is None or self.settings.with_log_probs or self.settings.num_alternatives > 0
         arrays = {**inputs, **results.arrays()}
         task = Task(
             decoder=ctypes.pointer(self.model.decoder.structure),
@@ -106,12 +116,13 @@ class FastSearch:
             max_source_length=int(source_lengths.max()),
             max_length=results.tokens.shape[2],
             num_alternatives=self.settings.num_alternatives,
+            with_log_probs=with_log_probs,
             is_single_path=self.is_single_path,
             stops_early=self.stops_early,
         )
         self._run(task, len(requests))
         del kept  # what the constraints point to
-        if is_greedy:
+        if not with_log_probs:
             results.log_probs.fill(math.nan)
             results.scores.fill(math.nan)
         return [n_best[: self.settings.config.num_returned] for n_best in results.hypotheses()]

@@ -91,7 +91,7 @@ class Task(ctypes.Structure):
         *fields(c_void_p, "attention first_attention alternatives alternative_log_probs"),
         *fields(c_float, "coverage_weight embedding_scale enough_ends"),
         *fields(c_int32, "num_excluded bos width n_best num_sentences max_source_length max_length num_alternatives"),
-        *fields(c_int32, "is_single_path stops_early next_sentence"),
+        *fields(c_int32, "with_log_probs is_single_path stops_early next_sentence"),
     )
 
 

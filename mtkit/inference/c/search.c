@@ -79,12 +79,17 @@ static int visit_row(void *context, int row, Logits *logits) {
     s->normaliser[row] = log_sum_exp(logits);
     s->end_logit[row] = logits->values[end_of(s->task)];
     if (s->task->num_alternatives && !note_alternatives(s, s->active + s->active_of[row], row, logits)) return 0;
+    if (s->task->pruned) {
+        s->best_log_probs[row] = logits->values[s->best_tokens[row]] - s->normaliser[row];
+        return 1;
+    }
     return s->task->sampling ? sample_tokens(s, row, logits) : rank_extensions(s, row, logits);
 }
 
 /* The next tokens of all hypotheses. */
 static int choose_tokens(Search *s) {
-    if (s->task->pruned) return choose_most_probable(s);
+    if (s->task->pruned && !choose_most_probable(s)) return 0;
+    if (s->task->pruned && !s->task->with_log_probs) return 1;
     memset(s->num_candidates, 0, sizeof(int32_t) * (size_t)s->num_active);
     return visit_logits(s->task->output, s->x, s->num_rows, visit_row, s);
 }
@@ -93,7 +98,7 @@ static int choose_tokens(Search *s) {
 static int advance(Search *s) {
     const Task *task = s->task;
     if (!admit(s)) return 0;
-    if (task->pruned) end_at_limit(s);
+    if (task->pruned && !task->with_log_probs) end_at_limit(s);
     if (!s->num_active) return 1;
     if (!decode_step(s) || !choose_tokens(s)) return 0;
     int kept = 0, row = 0, to = 0;
@@ -131,7 +136,7 @@ void mtkit_search_end(Search *s) {
     }
     free(s->active), free(s->free_places), free(s->x), free(s->head_attention);
     free(s->active_of), free(s->rows), free(s->normaliser), free(s->end_logit);
-    free(s->candidates), free(s->num_candidates), free(s->best_tokens);
+    free(s->candidates), free(s->num_candidates), free(s->best_tokens), free(s->best_logits), free(s->best_log_probs);
     free(s);
 }
 
@@ -155,6 +160,8 @@ Search *mtkit_search_begin(Task *task, int places) {
     NEW(s->normaliser, rows);
     NEW(s->end_logit, rows);
     NEW(s->best_tokens, rows);
+    NEW(s->best_logits, rows);
+    NEW(s->best_log_probs, rows);
     NEW(s->x, rows * stack->d_model);
     if (needs_attention(task))
         NEW(s->head_attention, rows * stack->layers[stack->alignment_layer].source_heads * task->max_source_length);

@@ -38,7 +38,7 @@ typedef struct {
 typedef struct {
     const Stack *decoder;
     const Linear *output;
-    const Pruned *pruned;           /* of the same weights: greedy search without log-probabilities; or NULL */
+    const Pruned *pruned;           /* of the same weights: greedy search; or NULL */
     const Constraints *constraints; /* or NULL */
     const Sampling *sampling;       /* of `width` paths; NULL: beam search, also of one hypothesis */
     const float *embeddings;        /* [V, D] */
@@ -67,6 +67,7 @@ typedef struct {
     float embedding_scale, enough_ends; /* enough_ends: patience times width */
     int32_t num_excluded, bos, width, n_best, num_sentences, max_source_length, max_length;
     int32_t num_alternatives;
+    int32_t with_log_probs;         /* of greedy search; other searches compute them in any case */
     int32_t is_single_path;         /* greedy search or sampling: scores are of the model's own log-probabilities */
     int32_t stops_early;            /* enough_ends counts; else n_best is `width`, see cannot_improve */
     int32_t next_sentence;          /* the first one that no search has taken yet */
@@ -110,10 +111,12 @@ typedef struct {
     char *is_used;                 /* [capacity] slots of a sentence */
     float *x;                      /* [rows, D] */
     float *head_attention;         /* [rows, H, max_source_length]; or NULL */
-    float *normaliser, *end_logit; /* [rows]; in greedy search the logit of the best token */
+    float *normaliser, *end_logit; /* [rows] */
     Candidate *candidates;         /* [places, W] the best extensions of a beam, or sampled tokens */
     int32_t *num_candidates;       /* [places] */
-    int64_t *best_tokens;          /* [rows], of greedy search */
+    int64_t *best_tokens;          /* [rows], of greedy search, by logits of float32 */
+    float *best_logits;            /* [rows] */
+    float *best_log_probs;         /* [rows] by the output projection, of which the model's other log-probabilities are */
 } Search;
 
 INLINE int needs_attention(const Task *task) { return task->attention || task->coverage_weight > 0; }

@@ -126,7 +126,7 @@ int advance_paths(Search *s, Active *a, int first, int to) {
     return !width;
 }
 
-/* ---- greedy search without log-probabilities: the most probable token, found without all logits ---- */
+/* ---- greedy search: the most probable token, which is the same with and without log-probabilities ---- */
 
 int choose_most_probable(Search *s) {
     const Task *task = s->task;
@@ -137,21 +137,24 @@ int choose_most_probable(Search *s) {
         counts[r] = task->num_excluded - has_min_length;
     }
     const Excluded excluded = {task->excluded, counts};
-    return mtkit_most_probable(task->pruned, s->x, s->num_rows, &excluded, s->best_tokens, s->end_logit);
+    return mtkit_most_probable(task->pruned, s->x, s->num_rows, &excluded, s->best_tokens, s->best_logits);
 }
 
 int advance_greedily(Search *s, Active *a, int row, int to) {
-    const int token = (int)s->best_tokens[row];
-    const float logit = s->end_logit[row];
-    if (token == end_of(s->task) || logit == -INFINITY) { /* -inf: no token is left, so that the end is forced */
-        add_result(s, a, &(Ending){row, NAN, NAN, logit > -INFINITY});
+    const Task *task = s->task;
+    const int token = (int)s->best_tokens[row], with_log_probs = task->with_log_probs;
+    const float logit = s->best_logits[row];
+    if (isnan(logit) || logit == INFINITY || (with_log_probs && !isfinite(s->normaliser[row]))) {
+        task->counts[a->sentence] = FAILED;
         return 1;
     }
-    if (!isfinite(logit)) {
-        s->task->counts[a->sentence] = FAILED;
+    const int is_at_limit = a->length >= task->max_lengths[a->sentence];
+    if (is_at_limit || token == end_of(task) || logit == -INFINITY) { /* -inf: no token is left */
+        const float end = with_log_probs ? s->end_logit[row] - s->normaliser[row] : NAN;
+        add_result(s, a, &(Ending){row, end, NAN, !is_at_limit && logit > -INFINITY});
         return 1;
     }
-    extend(s, a, &(Extension){row, token, NAN, NAN}, to);
+    extend(s, a, &(Extension){row, token, with_log_probs ? s->best_log_probs[row] : NAN, NAN}, to);
     a->length++;
     return 0;
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import pytest
+import torch
 
 from mtkit import hardware
 from mtkit.inference import threads
@@ -14,6 +16,7 @@ from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.weights import weights
 from mtkit.translate import workers
+from mtkit.translate.constraints import ConstrainedLine
 from mtkit.translate.engines.fast_engine import FastEngine
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
@@ -30,12 +33,18 @@ def compute_type(request) -> str:
     return request.param
 
 
-def native_translator(tokenizers: TokenizerPair, compute_type: str, beam_size: int, **options) -> Translator:
+def native_translator(
+    tokenizers: TokenizerPair, compute_type: str, beam_size: int, *, share: float = 0.0, **options
+) -> Translator:
+    """A translator of the toy model; `share` of the weights of all tokens are those of one, so that there are ties."""
     search = SearchConfig(beam_size=beam_size, n_best=beam_size, max_length=MaxLength(factor=1.0, offset=5))
-    arrays = {name: tensor.numpy() for name, tensor in weights(transformer(tokenizers)).items()}
+    written = transformer(tokenizers)
+    with torch.no_grad():
+        written.output.weight.lerp_(written.output.weight[:1].clone(), share)
+    arrays = {name: tensor.numpy() for name, tensor in weights(written).items()}
     model = FastModel(MODELS[0], arrays, compute_type)
     engine = FastEngine(model, name="toy", load_written=lambda: pytest.fail("runs as written"))
-    return Translator(engine, tokenizers, search, options=TranslationOptions(with_scores=True, **options))
+    return Translator(engine, tokenizers, search, options=TranslationOptions(**{"with_scores": True, **options}))
 
 
 def load(tokenizers: TokenizerPair, compute_type: str) -> Translator:
@@ -54,6 +63,21 @@ def test_batches_and_order_change_nothing(beam_size, compute_type, tokenizers) -
         translate = native_translator(tokenizers, compute_type, beam_size, **options).translate
         assert results(translate(LINES)) == alone
         assert results(translate(LINES[::-1]))[::-1] == alone
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_scores_and_constraints_of_other_lines_change_no_translation(beam_size, compute_type, tokenizers) -> None:
+    lines = sentences(50, 8)
+    plain, scored = (
+        native_translator(tokenizers, compute_type, beam_size, share=0.999, with_scores=with_scores)
+        for with_scores in (False, True)
+    )
+    hyps = plain.translate_lines(lines)
+    translations = list(scored.translate(lines))
+    assert [translation.hyp for translation in translations] == hyps
+    assert all(math.isclose(sum(each.token_log_probs), each.log_prob, rel_tol=1e-4) for each in translations)
+    mixed = [ConstrainedLine(text=line, prefix="a") if number % 3 == 0 else line for number, line in enumerate(lines)]
+    assert [each.hyp for each in plain.translate(mixed)][1::3] == hyps[1::3]
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
