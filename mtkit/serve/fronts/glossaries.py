@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from mtkit.errors import DataError
 from mtkit.serve.core import Direction, Terms, TranslationService
 from mtkit.serve.fronts.requests import MAX_TERMS, RequestFields, check_terms
 from mtkit.serve.request_error import RequestError
+from mtkit.translate.fidelity.glossary import cells_of
 
 MAX_GLOSSARIES = 1000
 MAX_NAME = 200  # characters
@@ -84,11 +85,13 @@ def _parse(entries: str, *, is_tsv: bool) -> Terms:
     Raises:
         RequestError: a line has another form, or there are no terms or too many.
     """
-    lines = entries.replace("\r\n", "\n").split("\n")
-    try:
-        rows = [row for row in ((line.split("\t") for line in lines) if is_tsv else csv.reader(lines)) if any(row)]
-    except csv.Error as error:
-        raise RequestError(400, f"entries: {error}") from error
+    rows = []
+    for number, line in enumerate(entries.replace("\r\n", "\n").split("\n"), start=1):
+        try:
+            rows.append(cells_of(line, "\t" if is_tsv else ",", has_quotes=not is_tsv))
+        except DataError as error:
+            raise RequestError(400, f"entries: line {number}: {error}") from error
+    rows = list(filter(any, rows))
     if not 0 < len(rows) <= MAX_TERMS or any(len(row) < 2 for row in rows):
         raise RequestError(400, f"entries: 1 to {MAX_TERMS:,} lines of a term and its translation are expected")
     terms = tuple((row[0], row[1]) for row in rows)  # a CSV of DeepL may name the languages behind them

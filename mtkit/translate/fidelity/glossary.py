@@ -143,21 +143,38 @@ def _kept(path: Path, src_lang: str, tgt_lang: str) -> Entries:
 
 
 def _rows(path: Path, src_lang: str, tgt_lang: str) -> Entries:
-    import csv
-
     is_tsv = path.suffix.lower() == ".tsv"
     first = next(read_lines(path), "")
     comma = "\t" if is_tsv else max(",;\t", key=first.count)
-    rows = csv.reader(read_lines(path), delimiter=comma, quoting=csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL)
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            cells = [cell.strip() for cell in cells_of(line, comma, has_quotes=not is_tsv)]
+        except DataError as error:
+            raise DataError(f"{path}:{number}: {error}") from error
+        is_header = number == 1 and (cells[:1] or [""])[0].casefold() in (*_HEADER, src_lang.casefold())
+        if any(cells) and not is_header:
+            yield f"{path}:{number}", cells[0], [form for cell in cells[1:] for form in cell.split("|")]
+
+
+def cells_of(line: str, delimiter: str, *, has_quotes: bool = True) -> list[str]:
+    """The cells of one line of CSV or, without quotes, of TSV.
+
+    Raises:
+        DataError: a quote is not closed in the line, or text follows a closing one, or a cell has a line break.
+    """
+    import csv
+
+    if not has_quotes:
+        return line.split(delimiter)
     try:
-        for row in rows:
-            cells = [cell.strip() for cell in row]
-            is_header = rows.line_num == 1 and (cells[:1] or [""])[0].casefold() in (*_HEADER, src_lang.casefold())
-            if any(cells) and not is_header:
-                forms = [form for cell in cells[1:] for form in cell.split("|")]
-                yield f"{path}:{rows.line_num}", cells[0], forms
+        cells = next(csv.reader([line], delimiter=delimiter, strict=True), [])
     except csv.Error as error:
-        raise DataError(f"{path}:{rows.line_num}: not CSV: {error}; quote cells with commas and quotes") from error
+        if "end of data" not in str(error):
+            raise DataError(f"not CSV: {error}; quote cells with commas and quotes") from error
+        cells = ["\r"]  # what follows the quote is in the next lines
+    if any("\r" in cell for cell in cells):
+        raise DataError("a quote that is never closed; close it in its line, since a term has no line break")
+    return cells
 
 
 def _tbx(path: Path, src_lang: str, tgt_lang: str) -> Entries:

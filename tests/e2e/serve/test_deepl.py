@@ -110,6 +110,8 @@ def test_glossaries(server: Server) -> None:
     assert server.client.get(path).status_code == 404
     for entries in ("", "dog", "dog\tHund\nDOG\tKatze", "\t", "a\t" + "x" * 500):
         assert post(server, "/v2/glossaries", entries=entries, **fields).status_code == 400
+    open_quote = post(server, "/v2/glossaries", entries='dog,"Hund\ncat,Katze', **{**fields, "entries_format": "csv"})
+    assert (open_quote.status_code, "line 1: a quote that is never closed" in open_quote.text) == (400, True)
     csv = post(server, "/v2/glossaries", entries='"a, b",c,en,de', **{**fields, "entries_format": "csv"})
     assert csv.json()["entry_count"] == 1
 

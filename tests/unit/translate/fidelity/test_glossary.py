@@ -57,6 +57,12 @@ def test_words_to_keep_are_their_own_translation(tmp_path):
         ("a.tsv", "", "a.tsv: no terms from en to de; give another file"),
         ("a.xlsx", "x", "a.xlsx: a glossary is .csv, .tsv or .tbx, a list of words to keep .txt; rename it"),
         ("a.csv", "a,b\n" + '"' + "x" * 200_000, "a.csv:2: not CSV: field larger than field limit"),
+        ("a.csv", 'dog,Köter\nball,"Kugel\nman,Kerl\n', "a.csv:2: a quote that is never closed; close it in its line"),
+        ("a.csv", 'ball,"Kugel\nman,Kerl"\nwoman,Weib\n', "a.csv:1: a quote that is never closed"),
+        ("a.csv", 'dog,Köter\nball,"Kugel\nman,"Kerl"\n', "a.csv:2: a quote that is never closed"),
+        ("a.csv", 'dog,Köter\nball,"Kugel', "a.csv:2: a quote that is never closed"),
+        ("a.csv", 'ball,"Ku\rgel"\n', "a.csv:1: a quote that is never closed"),
+        ("a.csv", 'dog,Köter\nball,"Ku"gel\n', "a.csv:2: not CSV: .*; quote cells with commas and quotes"),
         ("a.tbx", "<martif>\n<a", "a.tbx:2: not well-formed XML: unclosed token; export it as TBX again"),
         ("a.tbx", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "a.tbx:1: declares the entity b; .* are refused"),
         ("a.tbx", '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>', "a.tbx: no terms from en to de"),
@@ -68,6 +74,19 @@ def test_a_wrong_file_is_refused_in_one_sentence(name, content, message, tmp_pat
     with pytest.raises(DataError, match=message) as error:
         read_glossary([tmp_path / name], "en", "de")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "terms"),
+    [
+        ("a.csv", '2" screw,Schraube\r\n"3"" nut",Mutter\r\n', {'2" screw': ("Schraube",), '3" nut': ("Mutter",)}),
+        ("a.csv", 'the "big" dog;"Hund"\n\nlast;"Letzte"', {'the "big" dog': ("Hund",), "last": ("Letzte",)}),
+        ("a.tsv", 'ball\t"Kugel\nman\tKerl"\n', {"ball": ('"Kugel',), "man": ('Kerl"',)}),
+    ],
+)
+def test_quotes_inside_cells_are_read(name, content, terms, tmp_path):
+    (tmp_path / name).write_text(content, encoding="utf-8", newline="")
+    assert read_glossary([tmp_path / name], "en", "de").terms == terms
 
 
 def test_files_may_not_contradict_each_other(tmp_path):
