@@ -27,6 +27,7 @@ from mtkit.finetuning.settings import (
     TrainingPlan,
     default_share,
     fit_updates,
+    unstated_reasons,
     with_course,
     with_rate,
     write_tree,
@@ -44,7 +45,7 @@ from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer, require_trainabl
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.train_stage import check_init_sources, resolve_auto_batch_tokens
 from mtkit.recipe.defaults.facts import NO_LIMITS, BudgetLimits
-from mtkit.recipe.recipe import load_recipe
+from mtkit.recipe.recipe import read_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.text.subword.new_pieces import require_extendable
@@ -256,12 +257,13 @@ class _Steps:
             tree, reasons = plan.recipe_tree()
             write_tree(self.run / f".{RECIPE}", with_rate(tree, 1e-4), {})
             try:
-                draft = load_recipe(str(self.run / f".{RECIPE}"), overrides)
-                tree, reasons = self._measured(tree, reasons, draft)
+                draft = read_recipe(str(self.run / f".{RECIPE}"), overrides)
+                tree, reasons = self._measured(tree, reasons, draft.recipe)
             finally:
                 (self.run / f".{RECIPE}").unlink(missing_ok=True)
-            write_tree(path, tree, reasons)
-        return load_recipe(str(path), overrides)
+            write_tree(path, tree, unstated_reasons(reasons, draft.stated))
+        draft = read_recipe(str(path), overrides)
+        return replace(draft.recipe, chosen=unstated_reasons(draft.recipe.chosen, draft.stated))
 
     def _initial_model(self) -> Path:
         """The folder of the model that the training begins with: the base, or a copy of it with more tokens."""

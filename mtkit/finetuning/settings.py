@@ -24,6 +24,7 @@ from mtkit.recipe.defaults.schedule import (
     WARMUP_SHARE,
     updates_of_epochs,
 )
+from mtkit.recipe.located import COMMAND_LINE, LocatedValue
 from mtkit.recipe.paths import escape_path, to_plain
 from mtkit.text.source_prefix import SourcePrefix
 
@@ -181,6 +182,16 @@ def with_rate(tree: Mapping[str, Any], rate: float) -> dict[str, Any]:
     """A tree of `recipe_tree` with this learning rate of Adam."""
     optimiser = {"kind": "adam", "learning_rate": rate}
     return {**tree, "training": {**tree["training"], "optimiser": optimiser}}
+
+
+def unstated_reasons(reasons: Mapping[str, str], tree: LocatedValue) -> dict[str, str]:
+    """The reasons of the values that no override states.
+
+    Args:
+        tree: of the recipe with its overrides, some of which may have removed a key: another kind has other ones.
+    """
+    values = ((key, tree.at(key)) for key in reasons)
+    return {key: reasons[key] for key, value in values if value and value.origin.location != COMMAND_LINE}
 
 
 def write_tree(path: Path, tree: Mapping[str, Any], reasons: Mapping[str, str]) -> None:

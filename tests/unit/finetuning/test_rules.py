@@ -14,8 +14,10 @@ from mtkit.errors import RecipeError, UsageError
 from mtkit.finetuning.mixtures import choose, interpolate
 from mtkit.finetuning.range_test import MAX_TRIALS, STEP, search_rates
 from mtkit.finetuning.report import changed_lines
-from mtkit.finetuning.settings import TrainingPlan, course_of, fit_updates
+from mtkit.finetuning.settings import TrainingPlan, course_of, fit_updates, unstated_reasons
 from mtkit.recipe.defaults.facts import NO_LIMITS, parse_budget
+from mtkit.recipe.located import with_location
+from mtkit.recipe.tree import apply_overrides
 from mtkit.text.source_prefix import SourcePrefix
 from tests.toy.runs import toy, write_all
 
@@ -73,6 +75,23 @@ def test_updates_of_a_budget() -> None:
     assert fit_updates(500, parse_budget("10m"), 0.42) == 500
     with pytest.raises(UsageError, match=r"--budget 10m: an update takes 100\.0 s here, so that 4 fit"):
         fit_updates(5000, parse_budget("10m"), 100)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "left"),
+    [
+        ([], ["batch_tokens", "max_updates", "optimiser.learning_rate"]),
+        (["training.max_updates=100", "training.seed=1"], ["batch_tokens", "optimiser.learning_rate"]),
+        (["training.optimiser={kind: adam, learning_rate: 1e-2}"], ["batch_tokens", "max_updates"]),
+        (["training.optimiser.kind=adafactor"], ["batch_tokens", "max_updates"]),
+        (["training={max_updates: 100}"], []),
+    ],
+)
+def test_what_is_stated_has_no_reason(overrides: list[str], left: list[str]) -> None:
+    values = {"batch_tokens": 512, "max_updates": 100, "optimiser": {"kind": "adam", "learning_rate": 1e-3}}
+    tree = with_location({"training": values}, "finetune.yaml:1", Path())
+    reasons = {f"training.{key}": key for key in ("batch_tokens", "max_updates", "optimiser.learning_rate")}
+    assert [*unstated_reasons(reasons, apply_overrides(tree, overrides, Path(), [])).values()] == left
 
 
 @pytest.mark.parametrize("updates", [1, 19, 100, 5000])
