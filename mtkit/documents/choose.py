@@ -28,7 +28,7 @@ def format_of(path: Path, *, src_lang: str, tgt_lang: str, fields: Sequence[str]
 
     Args:
         path: the document.
-        src_lang, tgt_lang: languages of TMX.
+        src_lang, tgt_lang: languages of TMX; of XLIFF the target language.
         fields: columns of a table or keys of JSON; none: all.
 
     Raises:
@@ -55,7 +55,7 @@ def format_of(path: Path, *, src_lang: str, tgt_lang: str, fields: Sequence[str]
     if suffix in (".po", ".pot"):
         return Gettext()
     if suffix in (".xliff", ".xlf"):
-        return Xliff()
+        return Xliff(tgt_lang)
     if suffix == ".tmx":
         return Tmx(src_lang, tgt_lang)
     if suffix in (".csv", ".tsv"):

@@ -21,7 +21,11 @@ class JsonValues(WholeText):
         self._keys = keys
 
     def units(self, stretch: str) -> list[TextUnit]:
-        """The strings."""
+        """The strings.
+
+        Raises:
+            StretchError: the text is not JSON, or has no key of a name that was given.
+        """
         text = stretch.removeprefix("\ufeff")
         try:
             json.loads(text, parse_int=str, parse_float=str)
@@ -30,6 +34,7 @@ class JsonValues(WholeText):
         except json.JSONDecodeError as error:
             raise StretchError(error.pos, f"not JSON: {error.msg[0].lower()}{error.msg[1:]}") from error
         units, is_ascii = [], stretch.isascii()
+        names: dict[str, None] = {}  # of all keys, in their order
         keys: list[str] = [""]  # of the objects and lists around the token
         is_object: list[bool] = [False]
         tokens = list(_TOKEN.finditer(stretch))
@@ -44,8 +49,12 @@ class JsonValues(WholeText):
                 value = json.loads(token[0])
                 if is_object[-1] and index + 1 < len(tokens) and tokens[index + 1][0] == ":":
                     keys[-1] = value
+                    names[value] = None
                 elif has_words(value) and (not self._keys or keys[-1] in self._keys) and not _SURROGATE.search(value):
                     units.append(_unit(token, value, ensure_ascii=is_ascii and "\\u" in stretch))
+        if missing := [key for key in self._keys if key not in names]:
+            known = ", ".join(map(repr, names))[:200] or "none"
+            raise StretchError(0, f"no object has the key {missing[0]!r}; the keys are {known}")
         return units
 
 

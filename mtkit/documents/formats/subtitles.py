@@ -11,6 +11,7 @@ from mtkit.documents.reading import WholeText
 from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit, has_words
 
 _TIME = re.compile(r"[ \t]*(?:\d+:)?\d+:\d\d[.,]\d{1,3}[ \t]*-->[ \t]*(?:\d+:)?\d+:\d\d[.,]\d{1,3}")
+_NUMBER = re.compile(r"\d+")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
 _COMPLETE = re.compile(r"[.!?…。！？♪\])\"'”»]\s*(?:<[^>]*>\s*)*\Z")
@@ -76,11 +77,15 @@ def _escape_srt(text: str) -> str:
 
 
 def _cues(text: str) -> Iterator[list[tuple[int, int]]]:
-    """The lines of text of each cue, (start, end)."""
+    """The lines of text of each cue, (start, end); a cue ends at a blank line, or before the next one."""
     cue: list[tuple[int, int]] | None = None
     for line in _LINE.finditer(text):
         content = line[0].rstrip("\r\n")
         if _TIME.match(content):
+            if cue and _NUMBER.fullmatch(text, *cue[-1]):  # of the cue that begins, with no blank line before
+                cue.pop()
+            if cue:
+                yield cue
             cue = []
         elif cue is not None and content.strip():
             start = line.start() + len(content) - len(content.lstrip())

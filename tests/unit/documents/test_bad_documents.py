@@ -152,3 +152,26 @@ def test_other_mistakes(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"id,text\n1,x\n")
     with pytest.raises(DataError, match="no column 'y'; it has id, text"):
         translate(tmp_path / "a.csv", tmp_path / "b.csv", fields=["y"])
+
+
+@pytest.mark.parametrize(
+    ("content", "fields", "message"),
+    [
+        ('{"a": 2, "b": {"c\\n": 1}}', ["zzz"], r"a.json:1: no object has the key 'zzz'; the keys are 'a', 'b', 'c\n'"),
+        ('{"a": "x", "\\ud800": [{"a": "zzz"}]}', ["a", "zzz"], r"the key 'zzz'; the keys are 'a', '\ud800'"),
+        ('["zzz", "x"]', ["zzz"], "the key 'zzz'; the keys are none"),
+    ],
+)
+def test_a_key_that_json_lacks_is_refused(content: str, fields: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(DataError) as caught:
+        translate(tmp_path / "a.json", tmp_path / "b.json", fields=fields)
+    assert message in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_key_of_json_without_words_is_no_mistake(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"a": "x y", "n": 1}')
+    assert translate(tmp_path / "a.json", tmp_path / "b.json", fields=["n"]).units == 0
+    assert translate(tmp_path / "a.json", tmp_path / "b.json", fields=["n", "a"]).units == 1

@@ -121,6 +121,9 @@ def check_xml(before: bytes, after: bytes) -> None:
             assert sorted(e.tag for e in target.iter()) == sorted(
                 e.tag.replace("source", "target") for e in source.iter()
             )
+    for name, tag in (("target-language", "{*}file"), ("trgLang", "{*}xliff")):  # of XLIFF, which may have none before
+        for a, b in zip(old.iter(tag), new.iter(tag), strict=True):
+            assert name in a.attrib or b.attrib.pop(name, "de") == "de"
     for unit in new.iter("tu"):
         source, target = unit.findall("tuv")
         if target.get("creationid"):
