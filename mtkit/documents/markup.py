@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -27,6 +28,19 @@ TAG = re.compile(
     rf"|<!{ATTRIBUTES}>|<(?P<close>/?)(?:(?P<prefix>[\w.-]+):)?(?P<name>[A-Za-z_][\w.-]*){ATTRIBUTES}>",
     re.DOTALL,
 )
+_S = " \\t\\r\\n\\f"  # white space of HTML, in a pattern
+_VALUE = rf"""(?:"[^"]*"|'[^']*'|[^{_S}>"'][^{_S}>]*)"""
+_HTML_ATTRIBUTE = re.compile(rf"([^{_S}/>][^{_S}/>=]*)(?:[{_S}]*=[{_S}]*({_VALUE}))?")
+# HTML is read as browsers read it: a value needs no quotes, and all instructions except those of PHP end at `>`
+_HTML_ATTRIBUTES = possessive(rf"[{_S}]|/(?!>)|[^{_S}/>][^{_S}/>=]*(?:[{_S}]*=[{_S}]*{_VALUE})?")
+_HTML_TAG = re.compile(
+    r"<!--(?:-?>|.*?(?:--!?>|\Z))|<!\[CDATA\[.*?(?:\]\]>|\Z)|<![^>]*(?:>|\Z)"
+    r"|<\?(?!php\b)[A-Za-z][^>]*(?:>|\Z)|<\?.*?(?:\?>|\Z)"
+    rf"|<(?P<close>/?)(?P<name>[A-Za-z][^{_S}/>]*)(?P<attributes>{_HTML_ATTRIBUTES})(?P<slash>/?)(?P<end>>?)",
+    re.DOTALL,
+)
+_RAW_TEXT = frozenset({"script", "style", "textarea", "title", "xmp"})  # no tags inside, to the first end tag
+_SCRIPT_TAG = re.compile(rf"<!(?=--)|-->|<(?P<close>/?)script(?=[{_S}/>])", re.IGNORECASE | re.ASCII)
 _XML_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(\w+));")
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # that XML 1.0 cannot have
@@ -137,3 +151,57 @@ def _add_code(builder: MarkedBuilder, match: re.Match[str], raw: str) -> None:
         builder.close(f"{'s' if match['name'] in ('ec', 'em') else 'b'} {key}", raw)
     else:
         builder.empty(raw)
+
+
+def html_tags(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    """The tags, comments and declarations in a part of a text that is HTML, in order.
+
+    Groups of a match are name, close (a slash if it is an end tag), attributes and slash (of `<br/>`). What looks like
+    a tag inside a script or other raw text is none.
+    """
+    raw_text, position = set(_RAW_TEXT), start
+    while (tag := _HTML_TAG.search(text, position, end)) is not None and tag["end"] != "":
+        yield tag
+        position, name = tag.end(), (tag["name"] or "").lower()
+        if name not in raw_text or tag["close"] or tag["slash"]:
+            continue
+        content_end = _raw_text_end(text, name, position, end)
+        if content_end is None and name == "title":
+            raw_text.remove(name)  # its text is translated, which must not become that of the whole page
+        else:
+            position = end if content_end is None else content_end
+
+
+def _raw_text_end(text: str, name: str, start: int, end: int) -> int | None:
+    """Offset of the end tag of a raw text that begins at `start`; None if it has none.
+
+    A comment inside a script may have another script, whose end tag is not that of the first.
+    """
+    if name != "script":
+        match = _end_tag(name).search(text, start, end)
+        return None if match is None else match.start()
+    in_comment = in_script = False
+    for tag in _SCRIPT_TAG.finditer(text, start, end):
+        if tag["close"] is None:
+            in_comment, in_script = tag[0] == "<!", in_script and tag[0] == "<!"
+        elif not tag["close"]:
+            in_script = in_comment
+        elif not in_script:
+            return tag.start()
+        else:
+            in_script = False
+    return None
+
+
+@cache
+def _end_tag(name: str) -> re.Pattern[str]:
+    return re.compile(rf"</{name}(?=[{_S}/>])", re.IGNORECASE | re.ASCII)
+
+
+def html_attributes(tag: re.Match[str]) -> dict[str, str]:
+    """Attributes of a tag of HTML by their names in lower case; one without a value has an empty one."""
+    attributes: dict[str, str] = {}
+    for match in _HTML_ATTRIBUTE.finditer(tag["attributes"] or ""):
+        value = match[2] or ""
+        attributes.setdefault(match[1].lower(), html.unescape(value[1:-1] if value[:1] in ("'", '"') else value))
+    return attributes

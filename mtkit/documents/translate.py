@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -20,7 +21,7 @@ from mtkit.text.structure.marked import Marked, join_marked, place_marks
 
 
 class LineTranslation(Protocol):
-    """The translation of a line, with its word alignment."""
+    """The translation of a line, with its word alignment and flags."""
 
     @property
     def hyp(self) -> str:
@@ -30,6 +31,11 @@ class LineTranslation(Protocol):
     @property
     def alignment(self) -> Sequence[tuple[int, int]]:
         """Pairs (source word, target word)."""
+        ...
+
+    @property
+    def flags(self) -> Sequence[str]:
+        """Names of what was noticed, such as a loop."""
         ...
 
 
@@ -44,11 +50,17 @@ class DocumentReport:
         units: texts that were translated.
         guessed: those whose inline marks have places that the alignment does not show.
         first: place of the first of these, FILE:LINE.
+        flagged: texts with a flag.
+        flags: texts with each flag.
+        first_flagged: place of the first text with each flag.
     """
 
     units: int = 0
     guessed: int = 0
     first: str | None = None
+    flagged: int = 0
+    flags: Counter[str] = field(default_factory=Counter)
+    first_flagged: dict[str, str] = field(default_factory=dict)
 
     def sentence(self) -> str:
         """One line about the counts."""
@@ -56,6 +68,18 @@ class DocumentReport:
         if not self.guessed:
             return sentence
         return f"{sentence}; check the tags of {self.guessed:,}, whose places are guessed (first: {self.first})"
+
+    def add(self, place: Callable[[], str], *, is_certain: bool, flags: Collection[str]) -> None:
+        """Count a text; `place` returns FILE:LINE, which takes time."""
+        self.units += 1
+        if not is_certain:
+            self.guessed += 1
+            self.first = self.first or place()
+        self.flagged += bool(flags)
+        for flag in flags:
+            self.flags[flag] += 1
+            if flag not in self.first_flagged:
+                self.first_flagged[flag] = place()
 
 
 def translate_document(path: Path, output: Path, form: DocumentFormat, translate: Translate) -> DocumentReport:
@@ -118,13 +142,17 @@ class PendingStretch:
         self.parts = [_split_lines(unit.source) for unit in self.units]
         self.lines = [part.text.strip() for parts in self.parts for part in parts if has_words(part.text)]
 
+    def place(self, name: str, unit: TextUnit) -> str:
+        """FILE:LINE of a unit in a file of this name."""
+        return f"{name}:{self.line + self.stretch.count(chr(10), 0, unit.start)}"
+
 
 def _translate_stream(source: DocumentSource, target: BinaryIO, translate: Translate, report: DocumentReport) -> None:
     """Translate a file or a part of an archive."""
     queue: deque[PendingStretch] = deque()
 
     def write(text: str) -> None:
-        errors = "xmlcharrefreplace" if source.form.is_xml else "strict"
+        errors = "xmlcharrefreplace" if source.form.has_references else "strict"
         try:
             target.write(text.encode(source.encoding, errors))
         except UnicodeEncodeError as error:
@@ -168,18 +196,18 @@ def finish_stretch(pending: PendingStretch, name: str, report: DocumentReport) -
     translations = iter(pending.translations)
     edits: list[tuple[int, int, str]] = []
     for unit, parts in zip(pending.units, pending.parts, strict=True):
-        targets, certain = [], True
+        targets: list[Marked] = []
+        certain, flags = True, set[str]()
         for part in parts:
             if not has_words(part.text):
                 targets.append(part)
                 continue
-            placed, is_certain = _place(unit, part, next(translations))
+            translation = next(translations)
+            placed, is_certain = _place(unit, part, translation)
             targets.append(placed)
             certain &= is_certain
-        report.units += 1
-        if not certain:
-            report.guessed += 1
-            report.first = report.first or f"{name}:{pending.line + pending.stretch.count(chr(10), 0, unit.start)}"
+            flags.update(translation.flags)
+        report.add(partial(pending.place, name, unit), is_certain=certain, flags=flags)
         edits += unit.edits(_joined(unit, parts, targets))
     return apply_edits(pending.stretch, edits)
 

@@ -69,6 +69,11 @@ class DocumentFormat(Protocol):
         """True if the text is XML, which is checked while it is read."""
         ...
 
+    @property
+    def has_references(self) -> bool:
+        """True if a character that the encoding lacks is written as a reference, such as `&#8222;`."""
+        ...
+
     def stretches(self, chunks: Iterable[str]) -> Iterator[str]:
         """Stretches of a text that comes in chunks; their concatenation is the text."""
         ...

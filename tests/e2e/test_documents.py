@@ -110,3 +110,17 @@ def test_a_document_of_another_type_than_its_name(translate, tmp_path, capsys):
     assert str(path) in capsys.readouterr().err
     assert not output.exists()
     assert path.read_text() == HTML
+
+
+def test_flagged_texts_have_their_place_in_the_file(translate, tmp_path, capsys):
+    """No hint to --flags, which is an option of lines."""
+    path = tmp_path / "a.html"
+    path.write_text("<p>the dog</p>\n\n<p>the \u4e00 cat</p>\n", encoding="utf-8")
+    assert translate(path)[0] == 0
+    error = capsys.readouterr().err
+    assert "of 2 texts are flagged: " in error
+    assert f"1 with characters that the vocabulary lacks ({path}:3)" in error
+    assert "--flags" not in error
+    assert "line" not in error.replace(str(path), "")
+    assert translate(path, "--quiet")[0] == 0
+    assert capsys.readouterr().err == ""

@@ -33,7 +33,7 @@ _PRESERVE = '<w:t xml:space="preserve">'
 class DocxPart(WholeText):
     """The XML of a part of a Word document."""
 
-    is_xml = True
+    is_xml = has_references = True
 
     def units(self, stretch: str) -> list[TextUnit]:
         """The texts of paragraphs, between tabs and line breaks."""

@@ -25,7 +25,7 @@ _BLANK = re.compile(r"\n[ \t\r]*\n")
 class Gettext:
     """PO files."""
 
-    is_xml = False
+    is_xml = has_references = False
 
     def stretches(self, chunks: Iterable[str]) -> Iterator[str]:
         """An entry each, with the blank line after it."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
 
-from mtkit.documents.markup import TAG, attribute, element_at, escape_xml
+from mtkit.documents.markup import escape_xml, html_attributes, html_tags
 from mtkit.documents.reading import WholeText
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
 from mtkit.text.structure.marked import Marked
@@ -21,14 +23,51 @@ _PHRASES = _names("""
     a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark nobr q rb rp rt ruby s
     samp small span strike strong sub sup svg math time tt u var wbr
 """)
-_NO_TEXT = _names("script style pre textarea svg math code kbd samp var")  # whose content stays
-_VOID = _names("area base br col embed hr img input link meta source track wbr")
+_NO_TEXT = _names("script style pre textarea svg math code kbd samp var xmp")  # whose content stays
+_VOID = _names("area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr")
 _SPACE = " \t\r\n\f"
 _SPACES = re.compile(f"[{_SPACE}]+")
+
+# The categories of elements, and the rules by which they end, are those of https://html.spec.whatwg.org/#parsing
+_ENDS_P = _names("""
+    address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form header
+    hgroup hr listing main menu nav ol p plaintext pre search section summary table ul xmp h1 h2 h3 h4 h5 h6
+""")
+_HEADINGS = _names("h1 h2 h3 h4 h5 h6")
+_HEAD = _names("base basefont bgsound head link meta noframes noscript script style template title")
+_TABLE = _names("caption colgroup tbody td tfoot th thead tr")
+_FORMATTING = _names("a b big code em font i nobr s small strike strong tt u")
+_OTHER_SPECIAL = _names("applet body button dd dt html iframe li marquee noembed object select textarea")
+_SPECIAL = _ENDS_P | _TABLE | _HEAD | _OTHER_SPECIAL
+_SCOPE = _names("applet caption html marquee object table td template th")  # no tag ends an element outside of these
+_SELECT = _SCOPE | _names("select datalist")
+_P = (_names("p"), _SCOPE | _names("button"))
+_ITEM = _SPECIAL - _names("address div p")
+_TABLE_SCOPE = _names("html table template")
+_CELL = _names("caption colgroup td th")
+# start tag: pairs of the elements that it ends without an end tag, and those outside of which it ends none
+_IMPLIED: dict[str, tuple[tuple[Set[str], Set[str]], ...]] = {
+    **dict.fromkeys(_ENDS_P, (_P,)),
+    **dict.fromkeys(_HEADINGS, (_P, (_HEADINGS, _SPECIAL))),
+    "li": ((_names("li"), _ITEM), _P),
+    **dict.fromkeys(("dd", "dt"), ((_names("dd dt"), _ITEM), _P)),
+    "option": ((_names("option"), _SELECT | _names("optgroup")),),
+    "optgroup": ((_names("option optgroup"), _SELECT),),
+    **dict.fromkeys(("rp", "rt"), ((_names("rb rp rt"), _SPECIAL | _names("ruby rtc")),)),
+    **dict.fromkeys(("rb", "rtc"), ((_names("rb rp rt rtc"), _SPECIAL | _names("ruby")),)),
+    "col": ((_names("caption"), _TABLE_SCOPE),),
+    **dict.fromkeys(("td", "th"), ((_CELL, _TABLE_SCOPE),)),
+    "tr": ((_CELL | _names("tr"), _TABLE_SCOPE),),
+    **dict.fromkeys(("caption", "colgroup", "tbody", "tfoot", "thead"), ((_TABLE, _TABLE_SCOPE),)),
+    **{name: ((_names(name), _SCOPE),) for name in ("a", "button", "nobr")},
+}
+_MAX_LEVELS = 512  # that a tag looks upwards, as in browsers, so that time is linear
 
 
 class Html(WholeText):
     """HTML pages and fragments."""
+
+    has_references = True
 
     def units(self, stretch: str) -> list[TextUnit]:
         """The runs of text and phrases between blocks."""
@@ -38,25 +77,127 @@ class Html(WholeText):
 def html_units(text: str, start: int, end: int) -> Iterator[TextUnit]:
     """The text units of a part of a text that is HTML."""
     run, position = _Run(text, start), start
-    while (match := TAG.search(text, position, end)) is not None:
-        name, raw_end = (match["name"] or "").lower(), match.end()
-        run.add(position, match.start())
-        if not match["close"] and name and (name in _NO_TEXT or _is_excluded(match[0])) and name not in _VOID:
-            raw_end = min(element_at(text, match).end, end)
-        raw = text[match.start() : raw_end]
-        if name in _PHRASES or raw.startswith("<!--"):
-            run.tag(match, name, raw, is_pair=raw_end == match.end() and name not in _VOID and bool(name))
+    for tag, raw_end in _tags_and_excluded(text, start, end):
+        name = _local_name(tag)
+        run.add(position, tag.start())
+        if name in _PHRASES or tag[0].startswith("<!--"):
+            is_pair = raw_end == tag.end() and name not in _VOID and bool(name) and not tag["slash"]
+            run.tag(tag, name, text[tag.start() : raw_end], is_pair=is_pair)
         else:
-            yield from run.finish(match.start())
+            yield from run.finish(tag.start())
             run = _Run(text, raw_end)
         position = raw_end
     run.add(position, end)
     yield from run.finish(end)
 
 
-def _is_excluded(tag: str) -> bool:
-    classes = attribute(tag, "class") or ""
-    return (attribute(tag, "translate") or "").lower() == "no" or "notranslate" in classes.split()
+def _tags_and_excluded(text: str, start: int, end: int) -> Iterator[tuple[re.Match[str], int]]:
+    """(tag, where it ends); an element that is not translated is its start tag, which ends with the element."""
+    elements = _OpenElements()
+    first: re.Match[str] | None = None  # start tag of an element that is not translated, until it ends
+    excluded: _Element | None = None
+    for tag in html_tags(text, start, end):
+        opened = elements.add(tag)
+        if excluded is not None and excluded.is_open:
+            continue
+        if first is not None and excluded is not None:
+            is_own = bool(tag["close"]) and tag["name"].lower() == excluded.name
+            yield first, tag.end() if is_own else tag.start()
+            first = excluded = None
+            if is_own:
+                continue
+        if opened is not None and _is_excluded(tag):
+            first, excluded = tag, opened
+        else:
+            yield tag, tag.end()
+    if first is not None:
+        yield first, end
+
+
+def _local_name(tag: re.Match[str]) -> str:
+    """Name of a tag without the prefix that XHTML may have; empty for comments and declarations."""
+    return (tag["name"] or "").lower().rpartition(":")[2]
+
+
+def _is_excluded(tag: re.Match[str]) -> bool:
+    if _local_name(tag) in _NO_TEXT:
+        return True
+    attributes = html_attributes(tag)
+    return attributes.get("translate", "").lower() == "no" or "notranslate" in attributes.get("class", "").split()
+
+
+@dataclass(eq=False)
+class _Element:
+    name: str
+    is_open: bool = True
+
+
+class _OpenElements:
+    """The elements that are open at a tag of a page, of which many have no end tag."""
+
+    def __init__(self) -> None:
+        self._open: list[_Element] = []
+        self._count: Counter[str] = Counter()  # of each name among them
+
+    def add(self, tag: re.Match[str]) -> _Element | None:
+        """Take the next tag of the page; return the element that it opens, unless that is empty.
+
+        A slash makes any element empty, as in XHTML. Browsers ignore it in HTML, where it is a mistake.
+        """
+        name = (tag["name"] or "").lower()
+        if tag["close"]:
+            self._end(name)
+        elif name:
+            for ended, barriers in _IMPLIED.get(name, ()):
+                while (index := self._find(ended, barriers)) is not None:
+                    self._close(index, alone=name in _FORMATTING)
+            if name not in _HEAD and self._open and self._open[-1].name == "head":
+                self._close(len(self._open) - 1)
+        if not name or tag["close"] or tag["slash"] or name in _VOID:
+            return None
+        element = _Element(name)
+        self._open.append(element)
+        self._count[name] += 1
+        return element
+
+    def _end(self, name: str) -> None:
+        """End the innermost element of a name, if this is an end tag of one."""
+        index = self._find(_HEADINGS if name in _HEADINGS else {name}, _barriers(name))
+        if index is not None:
+            # formatting elements may overlap others; another phrase ends alone if a block inside it is open
+            above = any(element.name in _SPECIAL for element in self._open[index + 1 :])
+            self._close(index, alone=name in _FORMATTING or (above and name not in _SPECIAL))
+
+    def _find(self, names: Set[str], barriers: Set[str]) -> int | None:
+        """Index of the innermost open element of these names that is not outside of a barrier."""
+        if not any(self._count[name] for name in names):
+            return None
+        for index in range(len(self._open) - 1, max(-1, len(self._open) - 1 - _MAX_LEVELS), -1):
+            name = self._open[index].name
+            if name in names:
+                return index
+            if name in barriers:
+                return None
+        return None
+
+    def _close(self, index: int, *, alone: bool = False) -> None:
+        """Close an element, and those inside unless it is closed alone."""
+        end = index + 1 if alone else len(self._open)
+        for element in self._open[index:end]:
+            element.is_open = False
+            self._count[element.name] -= 1
+        del self._open[index:end]
+
+
+def _barriers(name: str) -> Set[str]:
+    """The elements that an end tag of this name does not leave."""
+    if name == "p":
+        return _P[1]
+    if name == "li":
+        return _SCOPE | {"ol", "ul"}
+    if name in _TABLE or name == "table":
+        return _TABLE_SCOPE
+    return _SCOPE
 
 
 class _Run:
@@ -83,7 +224,7 @@ class _Run:
 
     def tag(self, match: re.Match[str], name: str, raw: str, *, is_pair: bool) -> None:
         """Add the tag of a phrase, or a whole element whose content stays."""
-        if not is_pair or raw.endswith("/>"):
+        if not is_pair:
             self._builder.empty(raw)
         elif match["close"]:
             self._builder.close(name, raw)

@@ -16,7 +16,7 @@ _DELIMITERS = ",;\t|"
 class TableFile:
     """A table whose first record is its header; cells of CSV may be quoted, those of TSV are not."""
 
-    is_xml = False
+    is_xml = has_references = False
 
     def __init__(self, *, quoted: bool, columns: Sequence[str] = ()) -> None:
         self._quoted = quoted

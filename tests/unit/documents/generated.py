@@ -21,6 +21,7 @@ WORDS = TEXT.split()
 class Line(NamedTuple):
     hyp: str
     alignment: tuple[tuple[int, int], ...] = ()
+    flags: tuple[str, ...] = ()
 
 
 def same(lines: Iterable[str]) -> Iterator[Line]:

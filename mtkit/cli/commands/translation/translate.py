@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from mtkit.cli.commands.translation.options.document import Fields, check_document_options, translate_file
+from mtkit.cli.commands.translation.options.document import Fields, check_document_options, flag_note, translate_file
 from mtkit.cli.commands.translation.options.output import (
     Alignments,
     Flags,
@@ -202,6 +202,7 @@ def translate(
     if is_document(file) and output is not None:
         report = translate_file(translator, file, output, fields=field or [], num_workers=num_workers, summary=summary)
         print_notes([] if quiet else [report.sentence()])
+        flagged = flag_note(report)
     else:
         lines, dialogue = source.lines(), Dialogue()
         load: Callable[[], LineTranslator] = partial(AdaptedTranslators, translator, adapters)
@@ -223,8 +224,10 @@ def translate(
                 num_workers=num_workers,
                 flush_every=flush_every,
             )
+        flagged = summary.sentence()
+        if flagged is not None and flags is None:
+            flagged += "; --flags FILE lists them"
     if (terms := summary.terms()) is not None and not quiet:
         print_notes([terms])
-    if (sentence := summary.sentence()) is not None and not quiet:
-        hint = "" if flags is not None else "; --flags FILE lists them"
-        print_notes([f"{sentence}{hint}"])
+    if flagged is not None and not quiet:
+        print_notes([flagged])

@@ -54,7 +54,7 @@ def translate_file(
         file, output: the document and its translation.
         fields: columns of a table, or keys of JSON; none: all.
         num_workers: worker processes.
-        summary: receives the flags of the translations.
+        summary: receives the terms of the translations.
 
     Raises:
         MtkitError: as `translate_document` and `load_translator`.
@@ -74,3 +74,18 @@ def translate_file(
                 yield translation
 
         return translate_document(file, output, form, counted)
+
+
+def flag_note(report: DocumentReport) -> str | None:
+    """One line, such as `2 of 40 texts are flagged: 2 ran into a loop (first: a.html:7)`; None without flags."""
+    from mtkit.translate.output.progress import DESCRIPTIONS
+
+    if not report.flagged:
+        return None
+    groups = [
+        f"{report.flags[flag]:,} {description} ({'first: ' * (report.flags[flag] > 1)}{report.first_flagged[flag]})"
+        for flag, description in DESCRIPTIONS.items()
+        if report.flags[flag]
+    ]
+    verb = "texts are" if report.units > 1 else "text is"
+    return f"{report.flagged:,} of {report.units:,} {verb} flagged: {'; '.join(groups)}"
