@@ -54,7 +54,8 @@ class TextUnit:
         written, names = [self.escape(texts[0])], set()
         for mark, text in zip(target.marks, texts[1:], strict=True):
             raw = self.tags[mark.name][-1 if mark.name in names else 0]
-            if mark.role == "empty" and raw.endswith(" ") and written[-1] and not written[-1][-1].isspace():
+            is_movable = mark.role == "empty" and mark.name not in self.breaks
+            if is_movable and raw.endswith(" ") and written[-1] and not written[-1][-1].isspace():
                 raw = f" {raw[:-1]}"  # at the end of the text
             written += [raw, self.escape(text)]
             names.add(mark.name)

@@ -46,6 +46,10 @@ CASES = {
         "a **dog or *a big<br>tame* cat** `x<br>y` [runs<br>far](u) away\n",
         "A **DOG OR *A BIG<br>TAME* CAT** `x<br>y` [RUNS<br>FAR](u) AWAY\n",
     ),
+    "hard breaks": (
+        "- a dog  \n  a cat\\\n  a cow\n\n!!! note\n    A man  \n    runs.\n",
+        "- A DOG  \n  A CAT\\\n  A COW\n\n!!! note\n    A MAN  \n    RUNS.\n",
+    ),
     "line break of HTML that is escaped": (r"a \<br> dog", r"A \<BR> DOG"),
     "line breaks in a table": ("| a dog<br/>a cat | b<br> |\n|--|--|\n", "| A DOG<br/>A CAT | B<br> |\n|--|--|\n"),
     "escaped pipes": (
