@@ -74,7 +74,8 @@ class FastSearch:
         """
         if not self.is_greedy:
             return self._search(requests)
-        # apart: a sentence without constraints has its most probable tokens in any company (see `pruned`)
+        # apart, since constraints change the logits of the compute type, while the token of a free sentence is the one
+        # with the largest logit in float32, also beside sentences with constraints
         free, constrained = (
             iter(self._search([request for request in requests if request.is_constrained == flag]))
             for flag in (False, True)
