@@ -209,7 +209,8 @@ class Xliff(_Exchange):
 
     def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:
         """Sources and targets of the unit."""
-        for _, source, target in [*self._places(stretch, self._open)]:
+        places = list(self._places(stretch, self._open))  # to the end, whatever the caller takes: it closes elements
+        for _, source, target in places:
             texts = [stretch[each.content_start : each.content_end] for each in (source, target) if each is not None]
             if len(texts) == 2 and has_words(texts[1]):
                 yield _marked(texts[0])[0], _marked(texts[1])[0]
