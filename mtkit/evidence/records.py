@@ -162,12 +162,13 @@ def _settings(value: Any) -> Any:
 
 
 def _environment(run: StudyRun) -> dict[str, Any]:
-    """This machine; precision, threads and library of matrix products are those of the run."""
+    """This machine, or its GPU; precision, threads and library of matrix products are those of the run."""
     machine, report = inspect_machine(measure=False), run.folder.read_report()
     numerics = report["train"].get("numerics", {})
+    device = numerics.get("device", "cpu")
     return {
-        "processor": machine.processor,
-        "instructions": machine.instructions,
+        "processor": machine.processor if device == "cpu" else device,
+        "instructions": machine.instructions if device == "cpu" else [],
         "threads": numerics.get("threads", []),
         "matmul": numerics.get("matmul", ""),
         **{name: machine.versions[name] for name in ("mtkit", "python", "torch")},

@@ -16,7 +16,7 @@ from mtkit.evidence.claim import CheckConfig, Claim, CompressionConfig, SystemCo
 from mtkit.evidence.measure import Measurements, measure_claim, study_folder
 from mtkit.evidence.records import Records, seconds_to_bleu
 from mtkit.evidence.results import read_result
-from mtkit.io.records import record_line
+from mtkit.io.records import record_line, write_record
 from mtkit.study.runs import StudyRun, runs_of
 from tests.toy.studies import finish, sentences, toy_corpus, translated
 
@@ -69,6 +69,15 @@ def test_values_of_both_systems(claim: Claim, tmp_path: Path) -> None:
     assert not by_bleu.paired
     assert (result.runs, result.parameters) == (4, {"pre": 1234, "post": 1234})
     assert result.environment["training_precision"] == "float32"
+
+
+def test_a_training_on_a_gpu_names_the_gpu(claim: Claim, tmp_path: Path) -> None:
+    run = runs_of(claim.study, study_folder(claim, None))[0]
+    report = run.folder.read_report()
+    report["train"]["numerics"] = {"threads": [1], "matmul": "blas", "device": "NVIDIA H100"}
+    write_record(run.folder.report, report)
+    environment = Records(tmp_path / "results").of(run).environment
+    assert (environment["processor"], environment["instructions"]) == ("NVIDIA H100", [])
 
 
 def test_a_record_makes_the_run_folder_unnecessary(claim: Claim, tmp_path: Path) -> None:
