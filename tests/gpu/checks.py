@@ -46,7 +46,7 @@ MODELS = {
         for kind in POSITIONS
     },
     "transformer, 2 key heads": f"{{kind: transformer, {STACK}, num_kv_heads: 2}}",
-    "decoder-only": f"{{kind: decoder_only, {SMALL}, d_ff: 64, num_heads: 4, num_layers: 2}}",
+    "decoder-only": f"{{kind: decoder_only, {SMALL}, d_ff: 64, num_heads: 4, decoder_layers: 2}}",
     "LSTM": "{kind: rnn, d_model: 32, d_embed: 32, dropout: 0.0}",
     "Bahdanau": "{kind: attention_rnn, d_model: 32, d_embed: 32, d_attention: 32, dropout: 0.0}",
 }

@@ -14,6 +14,11 @@ def test_a_gpu_agrees_with_the_cpu(check):
     assert [row for row in check("cuda:0") if not row.passed] == []
 
 
+@pytest.mark.parametrize("keys", checks.MODELS.values(), ids=checks.MODELS)
+def test_every_model_is_built(keys):
+    assert sum(weight.numel() for weight in checks.build(checks.small_recipe(keys)).parameters()) > 10_000
+
+
 @pytest.fixture
 def one_model(monkeypatch):
     monkeypatch.setattr(checks, "MODELS", {"rope": checks.MODELS["transformer, rope"]})
