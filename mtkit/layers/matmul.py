@@ -29,8 +29,7 @@ from mtkit.errors import UsageError
 
 def is_autocast_on(x: Tensor) -> bool:
     """Return whether autocast is on for the device of `x`."""
-    device = x.device.type
-    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return _has_autocast(x.device.type) and torch.is_autocast_enabled(x.device.type)
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
@@ -41,7 +40,12 @@ def compute_dtype(x: Tensor) -> torch.dtype:
 def no_autocast(x: Tensor) -> AbstractContextManager[object]:
     """Return a context without autocast on the device of `x`."""
     device = x.device.type
-    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
+    return torch.autocast(device, enabled=False) if _has_autocast(device) else nullcontext()
+
+
+def _has_autocast(device: str) -> bool:
+    """Return whether autocast knows a type of device; torch's own function divides compiled code in torch 2.11."""
+    return device != "meta"
 
 
 Library = Literal["blas", "onednn"]
