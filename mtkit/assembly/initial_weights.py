@@ -18,6 +18,7 @@ from mtkit.model_folder.folder import LoadedModel, find_model, read_metadata, re
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.config import ModelConfig
 from mtkit.models.interface import TranslationModel
+from mtkit.models.mismatches import first_of, shape_mismatches
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.sections import Recipe
 from mtkit.text.subword.tokenizer import Side, Tokenizer
@@ -117,15 +118,10 @@ def load_pretrained(model: TranslationModel, tokenizers: TokenizerPair, config: 
     own, pretrained = weights(model), _PretrainedWeights(other, tokenizers)
     values = {name: pretrained.value(alias, own[name]) for name, alias in names.items()}
     values = {name: value for name, value in values.items() if value is not None or not _is_new(name)}
-    errors = [f"{name} is missing" for name, value in values.items() if value is None]
-    errors += [f"{name} is unknown" for name in pretrained.unused(parts)]
-    errors += [
-        f"{name} is {list(value.shape)}, the model has {list(own[name].shape)}"
-        for name, value in values.items()
-        if value is not None and value.shape != own[name].shape
-    ]
-    if errors:
-        listed = "; ".join(sorted(errors)[:3]) + (f"; and {len(errors) - 3} more" if len(errors) > 3 else "")
+    found = {name: value.shape for name, value in values.items() if value is not None}
+    unused: dict[str, Sequence[int]] = dict.fromkeys(pretrained.unused(parts), ())
+    if mismatches := shape_mismatches({name: own[name].shape for name in values}, {**found, **unused}):
+        listed = first_of(mismatches)
         raise RecipeError(f"{key}: {other.folder}: its weights do not match this recipe's model: {listed}")
     with torch.no_grad():
         for name, value in values.items():

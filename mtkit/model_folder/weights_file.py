@@ -5,7 +5,7 @@ Quantised weights are dequantised into new memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from mtkit.errors import DamagedError, DataError
 from mtkit.model_folder.quantised_weights import TensorType, dequantise, dequantised_header
 from mtkit.model_folder.safetensors_file import map_tensors
-
-MAX_LISTED = 3  # mismatches in a message
+from mtkit.models.mismatches import first_of, shape_mismatches
 
 
 def read_weights(
@@ -38,10 +37,8 @@ def read_weights(
         found = dequantised_header({name: (entry.dtype, entry.shape) for name, entry in header.items()})
     except ValueError as error:
         raise DamagedError(f"{path}: damaged, or not in the safetensors format: {error}", remedy) from error
-    if errors := sorted(_mismatches(expected(), found)):
-        listed = "; ".join(errors[:MAX_LISTED])
-        more = f"; and {len(errors) - MAX_LISTED} more" if len(errors) > MAX_LISTED else ""
-        raise DataError(f"{path}: the weights do not match the model: {listed}{more}; {remedy}")
+    if mismatches := _mismatches(expected(), found):
+        raise DataError(f"{path}: the weights do not match the model: {first_of(mismatches)}; {remedy}")
     try:
         return dequantise(arrays)
     except ValueError as error:
@@ -73,17 +70,11 @@ def check_finite(weights: Mapping[str, NDArray[Any]], path: Path) -> None:
             )
 
 
-def _mismatches(expected: Mapping[str, TensorType], found: Mapping[str, TensorType]) -> Iterator[str]:
-    """An error for each weight that is missing, unknown, or of another shape; of another type if there is none."""
-    shapes = {
-        name: f"{name} is {list(found[name][1])}, the model has {list(expected[name][1])}"
-        for name in expected.keys() & found.keys()
-        if found[name][1] != expected[name][1]
-    }
-    yield from (f"{name} is missing" for name in expected.keys() - found.keys())
-    yield from (f"{name} is unknown" for name in found.keys() - expected.keys())
-    yield from shapes.values()
-    if found.keys() == expected.keys() and not shapes:
-        for name, (dtype, _) in expected.items():
-            if found[name][0] != dtype:
-                yield f"{name} is {found[name][0]}, the model has {dtype}"
+def _mismatches(expected: Mapping[str, TensorType], found: Mapping[str, TensorType]) -> list[str]:
+    """Mismatches of the shapes; of the types if there are none."""
+    of_shapes = shape_mismatches(*({name: shape for name, (_, shape) in each.items()} for each in (expected, found)))
+    return of_shapes or sorted(
+        f"{name} is {found[name][0]}, the model has {dtype}"
+        for name, (dtype, _) in expected.items()
+        if found[name][0] != dtype
+    )

@@ -6,6 +6,7 @@ config         the union of families that a recipe can name
 allow_list     Transformers that exporters and the fast road compute
 skip_init      models without random initialisation, and models with shapes only
 embeddings     source, target and output embeddings, tied as the recipe says
+mismatches     weights that a model does not share with a file, for messages
 transformer/   encoder-decoder Transformer
 decoder_only/  one Transformer stack that reads the source and continues with the target
 rnn/           recurrent models without attention, with Bahdanau's and with Luong's

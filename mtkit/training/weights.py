@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from torch import Tensor, nn
 
 from mtkit.errors import RecipeError
+from mtkit.models.mismatches import first_of, shape_mismatches
 from mtkit.training.distributed.fsdp import copy_into_shard
 
 
@@ -19,28 +20,15 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
     return {**{name: p.detach() for name, p in model.named_parameters()}, **buffers}
 
 
-def mismatches(model: nn.Module, tensors: Mapping[str, Tensor]) -> list[str]:
-    """Compare tensors with the weights of a model; return an error for each missing, unknown or differently shaped."""
-    own = weights(model)
-    errors = [f"{name} is missing" for name in own.keys() - tensors.keys()]
-    errors += [f"{name} is unknown" for name in tensors.keys() - own.keys()]
-    errors += [
-        f"{name} is {list(tensors[name].shape)}, the model has {list(own[name].shape)}"
-        for name in own.keys() & tensors.keys()
-        if tensors[name].shape != own[name].shape
-    ]
-    return sorted(errors)
-
-
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Copy tensors that `weights` returned into a model.
 
     Raises:
         ValueError: they are the weights of another model; the message lists the mismatches.
     """
-    if errors := mismatches(model, tensors):
-        raise ValueError(f"these are not the weights of this model: {'; '.join(errors)}")
     own = weights(model)
+    if mismatches := shape_mismatches(*({name: t.shape for name, t in each.items()} for each in (own, tensors))):
+        raise ValueError(f"these are not the weights of this model: {first_of(mismatches)}")
     for name, tensor in tensors.items():
         copy_into_shard(own[name], tensor)
 
