@@ -44,7 +44,7 @@ def no_autocast(x: Tensor) -> AbstractContextManager[object]:
 
 
 def _has_autocast(device: str) -> bool:
-    """Return whether autocast knows a type of device; torch's own function divides compiled code in torch 2.11."""
+    """Return whether autocast knows a type of device; torch.amp.is_autocast_available breaks graphs in torch 2.11."""
     return device != "meta"
 
 
