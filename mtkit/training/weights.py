@@ -24,7 +24,7 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Copy tensors that `weights` returned into a model.
 
     Raises:
-        ValueError: they are the weights of another model; the message lists the mismatches.
+        ValueError: they are the weights of another model; the first mismatches are listed.
     """
     own = weights(model)
     if mismatches := shape_mismatches(*({name: t.shape for name, t in each.items()} for each in (own, tensors))):
