@@ -1,41 +1,25 @@
-"""Sizes: lines of files and functions, nesting, parameters, modules in a folder."""
+"""Sizes: lines of files and functions, nesting, positional parameters."""
 
 from __future__ import annotations
 
 import ast
-import re
 from pathlib import Path
 
-from tests.unit.house.source_code import FILES, FUNCTION, PACKAGE, PROGRAMS, ROOT, SOURCES, functions, name
+from tests.unit.house.source_code import FUNCTION, PACKAGE, PROGRAMS, SOURCES, functions, name
 
-MAX_MODULES = 13  # in a folder, its __init__ included; a folder of kinds has as many as there are kinds
-
-
-MAX_LINES = 340  # 300 is the guide; where a file ends is decided by what belongs together, not by this number
+MAX_LINES = 600  # a file ends where its subject ends
 
 
-MAX_FUNCTION_LINES = 50
+MAX_FUNCTION_LINES = 60
 
 
 MAX_NESTING = 3
 
 
-MAX_PARAMETERS = 8
+MAX_PARAMETERS = 7  # that may be passed by position; 5 is the guide, but autograd passes all of them so
 
 
 DEEPER = ast.If | ast.For | ast.While | ast.With | ast.Try | ast.Match | ast.AsyncFor | ast.AsyncWith
-
-
-def test_folders_can_be_taken_in_at_a_glance() -> None:
-    folders = {path.parent for path in FILES}
-    counts = {name(folder): len([*folder.glob("*.py")]) for folder in folders}
-    assert {f: n for f, n in counts.items() if n > MAX_MODULES and not has_union(ROOT / f)} == {}
-
-
-def has_union(folder: Path) -> bool:
-    """Whether a module of the folder writes out a union of kinds, to which a new kind is added."""
-    union = re.compile(r"^\w+ = (\(\n    )?\w+\s+\| ", re.MULTILINE)
-    return any(union.search(file.read_text()) for file in folder.glob("*.py"))
 
 
 def test_files_are_short() -> None:
@@ -67,9 +51,9 @@ def nesting(node: ast.AST, depth: int = 0) -> int:
 
 
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    arguments = function.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    return len([argument for argument in every if argument.arg not in ("self", "cls")])
+    """Parameters that a caller may pass by position."""
+    arguments = [*function.args.posonlyargs, *function.args.args]
+    return len([argument for argument in arguments if argument.arg not in ("self", "cls", "ctx")])
 
 
 def is_command(path: Path, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
