@@ -140,10 +140,13 @@ def _by_tokens(facts: Facts) -> Size:
 
 
 def positions(facts: Facts, values: Values) -> Choice:
-    """Rotary positions (Su et al. 2021), which learn faster than sinusoidal ones; they need an even head size."""
+    """Rotary positions (Su et al. 2021), which need an even head size.
+
+    They learned faster than sinusoidal ones after three epochs and after six, each at one learning rate.
+    """
     heads = values["model.num_heads"]
     if values["model.d_model"] % (2 * heads) == 0:
-        return Choice({"kind": "rope"}, "1.7 BLEU above sinusoidal ones in the study of positions")
+        return Choice({"kind": "rope"}, "they learned faster than sinusoidal ones in trainings of a few epochs")
     return Choice({"kind": "sinusoidal"}, "an odd head size")
 
 
