@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Literal
 
 from mtkit.compression.compress import Target
 from mtkit.config import Limits, config
 from mtkit.errors import RecipeError
+from mtkit.recipe.located import LocatedValue
 from mtkit.recipe.paths import builtin_files, resolve_recipe_path
 from mtkit.recipe.schema import build, summarise_errors
 from mtkit.recipe.suggestions import suggest
@@ -22,23 +25,13 @@ MetricKey = Literal[
     "unseen_words", "train_seconds", "seconds_to_bleu", "tokens_per_second", "lines_per_second", "positional_head",
 ]  # fmt: skip
 METRICS_OF_TRANSLATIONS = ("bleu", "repetition", "rare_words", "unseen_words")  # the others are those of trained models
-Scale = Literal["adequate", "one epoch", "one rate", "floor", "too small"]  # what the test can say, see method.md
-Theme = Literal[
-    "attention", "positions", "norms", "architecture", "training", "exposure_bias", "search", "subwords", "data",
-    "pre_training", "compression",
-]  # fmt: skip
-THEMES: dict[Theme, str] = {  # titles, in the order of docs/evidence.md
-    "attention": "Attention and heads",
-    "positions": "Positions and unseen lengths",
-    "norms": "Norms and residual connections",
-    "architecture": "Architectures and layers",
-    "training": "Optimisation and losses",
-    "exposure_bias": "Decoder inputs and exposure bias",
-    "search": "Search and sampling",
-    "subwords": "Subwords and vocabularies",
-    "data": "Training data and languages",
-    "pre_training": "Pre-training and word vectors",
-    "compression": "Compression and distillation",
+Scale = Literal["adequate", "short", "unequal", "floor", "too small"]  # what a test can say
+SCALES: dict[Scale, str] = {
+    "adequate": "trained long enough to show what is better for models and text of this size",
+    "short": "shows what learns faster, not what ends better",
+    "unequal": "the sides differ in more than the claim says: in updates, text, positions or a third of the weights",
+    "floor": "a side learned too little for the claim to show",
+    "too small": "training too short, or models or text too small for the claim to hold or to fail",
 }
 Text = Annotated[str, Limits(min_length=1)]
 
@@ -130,26 +123,15 @@ class CheckConfig:
 
 
 @config
-class FullTraining:
-    """The word of trainings to the end on a claim: a sentence with their scores and a link to them."""
-
-    text: Text
-    verdict: Literal["confirmed", "contrary", "partly"] | None = (
-        None  # null: their setting is another, the test decides
-    )
-
-
-@config
 class ClaimConfig:
     """A claim, its source and its test.
 
-    All keys but the last three are written before the scores are seen.
+    All keys but the last four are written before the scores are seen.
     """
 
     claim: Text  # one sentence
     source: Text  # publication and section, table or figure
     url: Text
-    theme: Theme  # section of docs/evidence.md
     scale: Scale
     study: str  # built-in study, or a file
     checks: Annotated[list[CheckConfig], Limits(min_length=1)]
@@ -158,8 +140,9 @@ class ClaimConfig:
     overrides: list[str] = field(default_factory=list)  # of the study, as seeds=[4, 5, 6]
     note: str = ""  # what the test does not show
     observation: str = ""  # written after the test; it does not change the verdict
-    full_training: FullTraining | None = None  # it has the last word
-    tested_by: str | None = None  # claim whose test of the same sentence is larger; it has the last word once it ran
+    compared: str = ""  # both sides of a short training in plain words: its row of docs/evidence.md
+    limit: str = ""  # what keeps the result from saying more, and what other tests say: on its row too
+    tested_by: str | None = None  # claim whose test of the same sentence is larger; it replaces this one once it ran
 
     def __post_init__(self) -> None:
         for check in self.checks:
@@ -203,7 +186,10 @@ def claim_names() -> list[str]:
 
 
 def read_config(name_or_path: str) -> tuple[str, ClaimConfig]:
-    """Name and content of a claim's file, without its study.
+    """Name and content of a claim, without its study.
+
+    Args:
+        name_or_path: a YAML file with the keys of a claim, or the name of a built-in one.
 
     Raises:
         MissingInputError: no such claim.
@@ -211,12 +197,23 @@ def read_config(name_or_path: str) -> tuple[str, ClaimConfig]:
     """
     path = resolve_recipe_path("claim", name_or_path)
     errors: list[str] = []
-    tree = read_yaml_file(path, errors)
+    is_file = path == Path(name_or_path)
+    tree = read_yaml_file(path, errors) if is_file else _read_topic(path).value[name_or_path]
     if not isinstance(tree.value, dict):
         known = ", ".join(each.name for each in fields(ClaimConfig))
         raise RecipeError(f"{tree.origin.location}: a claim is a mapping with the keys {known}")
     config: ClaimConfig = build(ClaimConfig, tree, errors)
-    return path.stem, config
+    return path.stem if is_file else name_or_path, config
+
+
+@cache
+def _read_topic(path: Path) -> LocatedValue:
+    """Built-in claims of a topic, by name."""
+    errors: list[str] = []
+    tree = read_yaml_file(path, errors)
+    if errors:
+        raise RecipeError(summarise_errors(errors))
+    return tree
 
 
 def read_claim(name_or_path: str, overrides: list[str]) -> Claim:

@@ -238,6 +238,7 @@ def measure_claim(claim: Claim, folder: Path, records: Records) -> ClaimResult:
         seconds=sum(record.values.get("train_seconds", 0.0) for record in found.values()),
         runs=len(found),
         parameters={run.variant: int(found[run.folder.path].values["parameters"]) for run in runs},
+        rates={run.variant: rates for run in runs if (rates := records.rates(run))},
         checks=checks,
     )
 

@@ -1,8 +1,8 @@
 """Records of trainings: what is measured of each, stored at once and small, so that claims need no model afterwards.
 
-A record is `trainings/STUDY/VARIANT-seed-N.json` in the folder of the results. A training with a record is not repeated
-although its run folder is gone, unless a claim asks for what was not measured. Studies share their records: the same
-recipe with the same seed is the same training.
+A record is the line `VARIANT-seed-N` of `trainings/STUDY.jsonl` in the folder of the results. A training with a record
+is not repeated although its run folder is gone, unless a claim asks for what was not measured. Studies share their
+records: the same recipe with the same seed is the same training.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from mtkit.assembly.reference_text import batches
 from mtkit.assembly.translator import load_translator
 from mtkit.bench.machine import inspect_machine
 from mtkit.errors import DataError
+from mtkit.evidence.results import change_line, read_lines_by_name
 from mtkit.evidence.system import valid_text
-from mtkit.io.files import read_file, write_json
-from mtkit.io.json_text import parse_json
 from mtkit.model_folder.folder import read_model
 from mtkit.recipe.type_hints import default_of
 from mtkit.study.runs import StudyRun
@@ -55,21 +54,28 @@ class Records:
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "trainings"
 
-    def path(self, run: StudyRun) -> Path:
-        """File of a run's record."""
-        label, study = run.folder.path.parent, run.folder.path.parent.parent
-        return self._folder / study.name / f"{label.name}-seed-{run.seed}.json"
-
     def find(self, run: StudyRun) -> Record | None:
         """Record of a training with this recipe, of the run itself or of another study; None if there is none.
 
         Raises:
             DataError: a file is damaged.
         """
-        others = sorted(self._folder.glob(f"*/*-seed-{run.seed}.json"))
-        recipe = _recipe_hash(run)
-        records = (_read(path) for path in [self.path(run), *others] if path.is_file())
-        return next((record for record in records if record.recipe == recipe), None)
+        recipe, own = _recipe_hash(run), self._path(run)
+        for path in (own, *sorted(self._folder.glob("*.jsonl"))):
+            for name, line in read_lines_by_name(path).items():
+                if name.endswith(f"-seed-{run.seed}") and line.get("recipe") == recipe:
+                    return _record(path, name, line)
+        return None
+
+    def rates(self, run: StudyRun) -> list[float]:
+        """Learning rates that were tried for the variant of a run, that of the run first; none if its recipe has it."""
+        label = run.folder.path.parent.name
+        variant, at, own = label.rpartition("@")
+        if not at:
+            return []
+        names = [name.rpartition("-seed-")[0].rpartition("@") for name in read_lines_by_name(self._path(run))]
+        others = {float(rate) for each, _, rate in names if each == variant}
+        return [float(own), *sorted(others - {float(own)})]
 
     def of(self, run: StudyRun) -> Record:
         """Record of a run; written with what its log tells, if there is none.
@@ -91,7 +97,7 @@ class Records:
         for test, scores in report["test"].items():
             values |= {f"{test} {name}": score for name, score in scores.items() if isinstance(score, float)}
         record = Record(_recipe_hash(run), _environment(run), values, {})
-        self._write(run, record)
+        self._add(run, record, {}, {})
         return record
 
     def loss(self, run: StudyRun) -> float | None:
@@ -106,9 +112,7 @@ class Records:
         if found is not None:
             return found
         value = compute()
-        record = self.of(run)  # read again: another claim may have added to it meanwhile
-        record.values[key] = value
-        self._write(run, record)
+        self._add(run, self.of(run), {key: value}, {})
         return value
 
     def statistics(self, run: StudyRun, system: str, compute: Callable[[], str]) -> str:
@@ -117,23 +121,28 @@ class Records:
         if found is not None:
             return found
         packed = compute()
-        record = self.of(run)
-        record.statistics[system] = packed
-        self._write(run, record)
+        self._add(run, self.of(run), {}, {system: packed})
         return packed
 
-    def _write(self, run: StudyRun, record: Record) -> None:
-        path = self.path(run)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, asdict(record))
+    def _add(self, run: StudyRun, record: Record, values: dict[str, float], statistics: dict[str, str]) -> None:
+        """Add to the line of a run what is new, and to a new line all of the record."""
+
+        def change(line: Mapping[str, Any] | None) -> Mapping[str, Any]:
+            present = record if line is None or line.get("recipe") != record.recipe else _record(path, name, line)
+            return asdict(replace(present, values=present.values | values, statistics=present.statistics | statistics))
+
+        path, name = self._path(run), f"{run.folder.path.parent.name}-seed-{run.seed}"
+        change_line(path, name, change)
+
+    def _path(self, run: StudyRun) -> Path:
+        return self._folder / f"{run.folder.path.parent.parent.name}.jsonl"
 
 
-def _read(path: Path) -> Record:
-    content = read_file(path)
+def _record(path: Path, name: str, line: Mapping[str, Any]) -> Record:
     try:
-        return Record(**parse_json(content))
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: not a record of mtkit reproduce ({error}); remove it") from error
+        return Record(**line)
+    except TypeError as error:
+        raise DataError(f"{path}: {name}: not a record of mtkit reproduce ({error}); remove the line") from error
 
 
 def _recipe_hash(run: StudyRun) -> str:

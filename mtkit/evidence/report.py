@@ -1,7 +1,7 @@
-"""docs/evidence.md: every claim with its verdict and numbers, generated from claims and results.
+"""docs/evidence.md: what holds for small models and what learns faster, generated from claims and results.
 
-The page begins with what holds, what does not and what is open, a line for each claim. How claims are tested, the
-benchmarks of time and memory, and the numbers of each claim follow.
+A row for each claim whose test can say something, the numbers of these, and the names of the others with the reason
+why they have no row. The text around it is in introduction.md, method.md and benchmarks.md.
 """
 
 from __future__ import annotations
@@ -9,21 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
-from mtkit.evidence.claim import THEMES, CheckConfig, ClaimConfig, claim_names, read_config
-from mtkit.evidence.effect import Verdict
-from mtkit.evidence.results import CheckResult, ClaimResult, read_result
+from mtkit.evidence.claim import SCALES, CheckConfig, ClaimConfig, claim_names, read_config
+from mtkit.evidence.effect import Effect, Verdict
+from mtkit.evidence.results import CheckResult, ClaimResult, difference, pooled, read_result
 from mtkit.io.table import Table, TableFormat
 
-NOT_RUN, NOT_TESTABLE, FULL = "not run", "not testable here", "full training"
-_SCALES = (FULL, "adequate", "one rate", "one epoch", "floor")  # from the best
-_GROUPS: dict[str, Sequence[str]] = {
-    "What holds": [Verdict.confirmed],
-    "What does not hold": [Verdict.partly, Verdict.contrary, Verdict.smaller],
-    "What is open": [Verdict.undecided, NOT_TESTABLE],
+NOT_RUN, NOT_DECIDED, REPLACED, LEVEL = "not run", "not decided here", "replaced", "level"
+_HOLDS, _FAILS = "Holds here", "Holds in part or not at all here"
+_OPEN, _FASTER = "Undecided here", "What learns faster"
+_PLACES = {Verdict.confirmed: _HOLDS, Verdict.undecided: _OPEN}  # of an adequate test; of other verdicts: _FAILS
+_LEFT_OUT: dict[str, str] = {
+    LEVEL: "no difference was found after a short training, which does not show that the sides are equal",
+    **{scale: meaning for scale, meaning in SCALES.items() if scale not in ("adequate", "short")},
+    REPLACED: "tested again at a larger scale",
+    NOT_RUN: "not run yet",
 }
+_TIMES = ("train_seconds", "seconds_to_bleu", "tokens_per_second", "lines_per_second")  # differ between machines
+_LOWER_IS_BETTER = ("loss", "perplexity", "ece", "free_running_gap", "repetition", "train_seconds", "seconds_to_bleu")
 
 
 @dataclass(frozen=True)
@@ -41,44 +46,48 @@ class ReadClaim:
     larger: str | None
 
     @property
-    def word(self) -> str:
-        """The verdict, without its scale: that of full trainings, else that of the test."""
-        full = self.config.full_training
-        if full is not None and full.verdict is not None:
-            return full.verdict
-        if self.config.scale == "too small":
-            return NOT_TESTABLE
-        return NOT_RUN if self.result is None else self.result.verdict.value
-
-    @property
-    def scale(self) -> str:
-        """Meaning of the word, as a sentence."""
-        full = self.config.full_training
-        return FULL if full is not None and full.verdict is not None else self.config.scale
-
-    @property
     def verdict_text(self) -> str:
         """Verdict with its scale, in one cell."""
         if self.larger is not None:
             return f"see {self.larger}"
-        return self.word if self.word in (NOT_RUN, NOT_TESTABLE) else f"{self.word} ({self.scale})"
+        return NOT_RUN if self.result is None else _conclusion(self.config, self.result.verdict)
+
+    @property
+    def place(self) -> str:
+        """Table of the page, or reason to be in none."""
+        if self.larger is not None:
+            return REPLACED
+        if self.result is None:
+            return NOT_RUN
+        if self.config.scale == "short":
+            return _FASTER if any(_is_apart(each.effect) for each in self.result.checks) else LEVEL
+        if self.config.scale != "adequate":
+            return self.config.scale
+        return _PLACES.get(self.result.verdict, _FAILS)
+
+
+def _conclusion(config: ClaimConfig, verdict: Verdict) -> str:
+    """Verdict of a test with its scale; a test that can say nothing about the claim has none."""
+    word = verdict.value if config.scale in ("adequate", "short") else NOT_DECIDED
+    return f"{word} ({config.scale})"
+
+
+def _is_apart(effect: Effect) -> bool:
+    return effect.interval is not None and not effect.interval[0] <= 0 <= effect.interval[1]
 
 
 def read_claims(folder: Path) -> dict[str, ReadClaim]:
-    """All claims by name, in the order of the themes.
+    """All claims by name, in the order of the topics.
 
     Raises:
         DataError, RecipeError: a result or a claim is invalid.
     """
-    by_name = dict(read_config(name) for name in claim_names())
-    results = {name: read_result(folder, name, config) for name, config in by_name.items()}
-    claims = (
-        ReadClaim(name, config, results[name], config.tested_by if results.get(config.tested_by or "") else None)
-        for theme in THEMES
-        for name, config in by_name.items()
-        if config.theme == theme
-    )
-    return {claim.name: claim for claim in claims}
+    configs = dict(read_config(name) for name in claim_names())
+    results = {name: read_result(folder, name, config) for name, config in configs.items()}
+    return {
+        name: ReadClaim(name, config, results[name], config.tested_by if results.get(config.tested_by or "") else None)
+        for name, config in configs.items()
+    }
 
 
 def evidence_markdown(folder: Path) -> str:
@@ -87,16 +96,12 @@ def evidence_markdown(folder: Path) -> str:
     Raises:
         DataError, RecipeError: a result or a claim is invalid.
     """
-    claims = read_claims(folder)
-    current = [claim for claim in claims.values() if claim.larger is None]
-    parts = [_text("introduction"), _overview(current)]
-    parts += [_group(heading, current) for heading in _GROUPS]
-    if waiting := [f"`{claim.name}`" for claim in current if claim.word == NOT_RUN]:
-        parts.append(f"Not run yet: {', '.join(waiting)}.")
-    parts += [_text("method"), _text("benchmarks")]
-    for theme, title in THEMES.items():
-        tested = [each for each in claims.values() if each.config.theme == theme and each.result is not None]
-        parts += [f"## {title}", *map(_section, tested)]
+    claims = list(read_claims(folder).values())
+    rows = [claim for claim in claims if claim.place not in _LEFT_OUT]
+    parts = [_text("introduction")]
+    parts += [_table(place, rows) for place in (_HOLDS, _FAILS, _OPEN, _FASTER)]
+    parts += [_left_out(claims), _text("benchmarks"), _text("method")]
+    parts += [_section(claim, claim.result) for claim in rows if claim.result is not None]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
@@ -105,64 +110,75 @@ def _text(name: str) -> str:
     return Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8")
 
 
-def _overview(claims: Sequence[ReadClaim]) -> str:
-    """Number of claims by verdict and scale."""
-    words = [*(word for group in _GROUPS.values() for word in group), NOT_RUN]
-    rows = [["verdict", *_SCALES, "all"]]
-    for word in words:
-        of_word = [claim.scale for claim in claims if claim.word == word]
-        has_scale = word not in (NOT_RUN, NOT_TESTABLE)
-        rows.append([word, *(str(of_word.count(scale)) if has_scale else "" for scale in _SCALES), str(len(of_word))])
-    return _markdown_table(rows, text=["verdict"])
+def _table(place: str, claims: Sequence[ReadClaim]) -> str:
+    """A line for each claim of a table."""
+    rows = [["compared", "result"]] if place == _FASTER else [["claim", "verdict", "effect"]]
+    for claim in claims:
+        if claim.place != place or claim.result is None:
+            continue
+        text = claim.config.compared if place == _FASTER else claim.config.claim
+        verdict = [] if place == _FASTER else [f"**{claim.result.verdict.value}**"]
+        result = "; ".join([_effects(claim.result, claim.config.scale), _training(claim.config, claim.result)])
+        rows.append([f"[{text}](#{claim.name})", *verdict, " ".join(filter(None, [f"{result}.", claim.config.limit]))])
+    return f"## {place}\n\n{_markdown_table(rows)}"
 
 
-def _group(heading: str, claims: Sequence[ReadClaim]) -> str:
-    """A line for each claim of a group, those with the best scale first."""
-    of_group = [claim for word in _GROUPS[heading] for claim in claims if claim.word == word]
-    order = [*_SCALES, "too small"]
-    rows = [["claim", "verdict", "effect"]]
-    for claim in sorted(of_group, key=lambda claim: order.index(claim.scale)):
-        sentence = claim.config.claim if claim.result is None else f"[{claim.config.claim}](#{claim.name})"
-        rows.append([sentence, f"**{claim.verdict_text}**", _reason(claim)])
-    return f"## {heading}\n\n{_markdown_table(rows, text=rows[0])}"
+def _effects(result: ClaimResult, scale: str) -> str:
+    """Effect of each comparison; after a short training with the side that is ahead."""
+    texts, before = [], ""
+    for each in result.checks:
+        names = f"`{each.check.of}` {_standing(each) if scale == 'short' else 'against'} `{each.check.against}`: "
+        has_names = scale == "short" or len({(every.check.of, every.check.against) for every in result.checks}) > 1
+        word = f": {each.verdict.value}" if scale != "short" and len(result.checks) > 1 else ""
+        texts.append(f"{names if has_names and names != before else ''}{effect_text(each)}{word}")
+        before = names
+    return "; ".join(texts)
 
 
-def _reason(claim: ReadClaim) -> str:
-    """The reasons of a claim's verdict: each part, if there are several verdicts or one is open.
-
-    Systems are named where a claim compares more than two.
-    """
-    if claim.scale == FULL and claim.config.full_training is not None:
-        return claim.config.full_training.text
-    if claim.result is None or claim.word == NOT_TESTABLE:
-        return ""
-    parts = claim.result.checks
-    is_plain = {each.verdict for each in parts} <= {parts[0].verdict} - {Verdict.undecided}
-    has_names = len({(each.check.of, each.check.against) for each in parts}) > 1
-    return "; ".join(
-        (f"`{each.check.of}` against `{each.check.against}`: " if has_names else "")
-        + effect_text(each)
-        + ("" if is_plain else f": {each.verdict_text}")
-        for each in parts
-    )
+def _standing(result: CheckResult) -> str:
+    if not _is_apart(result.effect):
+        return "not told apart from"
+    return "ahead of" if (result.effect.mean > 0) != (result.check.metric in _LOWER_IS_BETTER) else "behind"
 
 
-def _section(claim: ReadClaim) -> str:
-    """Numbers of a claim below its heading; the first words are the last word about it."""
-    if claim.result is None:
-        return ""
-    tested = f"{claim.result.verdict.value} ({claim.config.scale})"
-    full = claim.config.full_training
-    if claim.larger is not None:
-        first = f"**See [{claim.larger}](#{claim.larger})**, a larger test. This one: {tested}."
-    elif full is not None:
-        last = f"**{full.verdict.capitalize()} (full training).** " if full.verdict is not None else ""
-        first = f"{last}{full.text} This test: {NOT_TESTABLE if claim.config.scale == 'too small' else tested}."
-    elif claim.config.scale == "too small":
-        first = f"**{NOT_TESTABLE.capitalize()}** (too small)."
+def _training(config: ClaimConfig, result: ClaimResult) -> str:
+    """Study, seeds, sizes that differ by more than 5%, and learning rates at the end of what was tried."""
+    seeds = sorted({len(side) for each in result.checks for side in (each.of, each.against)})
+    text = f"`{config.study}`, {' to '.join(map(str, seeds))} seeds"
+    sizes = sorted(result.parameters.get(config.variant_of(name), 0) for name in config.system_names())
+    if sizes[-1] > 1.05 * sizes[0]:
+        text += f", {sizes[0] / 1e6:.2f} to {sizes[-1] / 1e6:.2f} million weights"
+    grids = {name: rates for name, rates in result.rates.items() if len(rates) > 1}
+    edges = {name: rates for name, rates in grids.items() if rates[0] in (min(rates), max(rates))}
+    if not edges:
+        return text
+    ends = {f"{'highest' if rates[0] == max(rates) else 'lowest'} of {len(rates)}" for rates in edges.values()}
+    of = "" if len(edges) == len(grids) else " of " + ", ".join(f"`{name}`" for name in edges)
+    return f"{text}, rate{of} the {' or '.join(sorted(ends))} tried"
+
+
+def _left_out(claims: Sequence[ReadClaim]) -> str:
+    """Names of the claims that have no row, by the reason."""
+    rows = [["reason", "claims"]]
+    for place, reason in _LEFT_OUT.items():
+        names = [f"`{claim.name}`" for claim in claims if claim.place == place]
+        rows.append([f"{reason[0].upper()}{reason[1:]}", ", ".join(names)])
+    return f"## Without a row\n\n{_markdown_table(rows)}"
+
+
+def _section(claim: ReadClaim, result: ClaimResult) -> str:
+    """Numbers of a claim below its heading; the first line is the last word about it."""
+    config, source = claim.config, f"[{claim.config.source}]({claim.config.url})"
+    if config.scale == "adequate":
+        first = [f"**{result.verdict.value.capitalize()} here.** {source}"]
     else:
-        first = f"**{tested.capitalize()}.**"
-    return f"### {claim.name}\n{first} {claim_section(claim.config, claim.result)}"
+        first = [f"**After a short training.** {config.limit}".rstrip(), f"The claim: {config.claim} ({source})"]
+    lines = [
+        *first,
+        *(_comparison(each, is_judged=config.scale == "adequate") for each in result.checks),
+        " ".join(filter(None, [config.note, _conditions(config, result)])),
+    ]
+    return f"### {claim.name}\n" + "<br>".join(lines)
 
 
 def claims_table(folder: Path) -> Table:
@@ -175,13 +191,45 @@ def claims_table(folder: Path) -> Table:
     return Table(headings, rows, text=[heading for heading in headings if heading != "minutes"])
 
 
-def result_lines(config: ClaimConfig, result: ClaimResult) -> Iterator[str]:
-    """Statement, verdict, and one line for each comparison."""
+def result_lines(config: ClaimConfig, result: ClaimResult, stored: ClaimResult | None) -> Iterator[str]:
+    """Statement, each comparison beside the stored one and both together, verdict, and what the scale means.
+
+    Args:
+        stored: result that comes with mtkit; None for other claims, and if the claim was not tested.
+    """
     yield f"{result.name}: {config.claim} ({config.source})"
-    for each in result.checks:
+    same_settings = stored is not None and _settings(stored) == _settings(result)
+    for index, each in enumerate(result.checks):
         check = each.check
         yield f"  {check.of} against {check.against}, expected {check.expect}: {effect_text(each)}: {each.verdict_text}"
-    yield f"{result.name}: {result.verdict.value} ({config.scale})"
+        if stored is not None:
+            yield from _beside(stored.checks[index], each, is_comparable=same_settings)
+    yield f"{result.name}: {_conclusion(config, result.verdict)}"
+    if stored is not None:
+        yield f"{result.name}, stored: {_conclusion(config, stored.verdict)}"
+    yield f"  {config.scale}: {SCALES[config.scale]}{f'. {config.limit}' if config.limit else ''}"
+
+
+def _beside(stored: CheckResult, new: CheckResult, *, is_comparable: bool) -> Iterator[str]:
+    yield f"    stored: {effect_text(stored)}: {stored.verdict_text}"
+    if not is_comparable:
+        yield "    both: not compared, since the stored test has other settings"
+        return
+    if new.check.metric in _TIMES:
+        yield "    both: not compared, since times are those of a machine"
+        return
+    both = pooled(stored, new)
+    if (len(both.of), len(both.against)) == (len(stored.of), len(stored.against)):
+        yield "    both: the stored trainings again"
+        return
+    seeds = " and ".join(map(str, dict.fromkeys((len(both.of), len(both.against)))))
+    yield f"    both, {seeds} trainings of a side: {effect_text(both)}: {both.verdict_text}"
+    yield f"    new minus stored: {_interval_text(difference(stored, new), _effect_digits(new.check))}"
+
+
+def _settings(result: ClaimResult) -> set[str]:
+    """Overrides that change what is compared; seeds and rates do not."""
+    return {each for each in result.overrides if not each.startswith(("seeds=", "learning_rates="))}
 
 
 _DIGITS = {  # of values that do not have three
@@ -198,48 +246,37 @@ _DIGITS = {  # of values that do not have three
 }
 
 
-def _markdown_table(rows: Sequence[Sequence[str]], *, text: Sequence[str]) -> str:
-    return "\n".join(Table(rows[0], rows[1:], text=text).format(TableFormat.markdown))
-
-
-def claim_section(config: ClaimConfig, result: ClaimResult) -> str:
-    """The paragraph below the claim's heading, one line: verdict and claim, comparisons, conditions and remarks."""
-    comparisons = [_comparison(each) for each in result.checks]
-    after = f"*After the test:* {config.observation}" if config.observation else ""
-    return "<br>".join(
-        [
-            f"{config.claim} ([{config.source}]({config.url}))",
-            *comparisons,
-            " ".join(filter(None, [config.note, after, _conditions(config, result)])),
-        ]
-    )
+def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(Table(rows[0], rows[1:], text=rows[0]).format(TableFormat.markdown))
 
 
 def effect_text(result: CheckResult) -> str:
     """Text of metric, effect and interval, as `BLEU +1.20 (+0.30 to +2.10)`."""
-    digits, interval = _effect_digits(result.check), result.effect.interval
+    return f"{_metric(result.check)} {_interval_text(result.effect, _effect_digits(result.check))}"
+
+
+def _interval_text(effect: Effect, digits: int) -> str:
+    interval = effect.interval
     between = "one seed" if interval is None else f"{interval[0]:+.{digits}f} to {interval[1]:+.{digits}f}"
-    return f"{_metric(result.check)} {result.effect.mean:+.{digits}f} ({between})"
+    return f"{effect.mean:+.{digits}f} ({between})"
 
 
-def _comparison(result: CheckResult) -> str:
+def _comparison(result: CheckResult, *, is_judged: bool) -> str:
     check = result.check
-    expected = f"equal within {check.margin:g}" if check.expect == "equal" else f"{check.expect} by {check.margin:g}"
-    if check.expect == "not_lower":
-        expected = f"not lower by {check.margin:g}"
-    published = "" if check.published is None else f"; published {check.published:g}"
-    pairs = ", pairs" if result.paired else ""
     values = " against ".join(_values(check, side) for side in (result.of, result.against))
-    return (
-        f"`{check.of}` against `{check.against}`: {effect_text(result)}; {values}{pairs}; expected "
-        f"{expected}{published}: **{result.verdict_text}**."
-    )
+    pairs = ", pairs" if result.paired else ""
+    text = f"`{check.of}` against `{check.against}`: {effect_text(result)}; {values}{pairs}"
+    if not is_judged:
+        return f"{text}."
+    of = {"equal": "equal within", "not_lower": "not lower by"}.get(check.expect, f"{check.expect} by")
+    published = "" if check.published is None else f"; published {check.published:g}"
+    return f"{text}; expected {of} {check.margin:g}{published}: **{result.verdict_text}**."
 
 
 def _values(check: CheckConfig, by_seed: Mapping[int, float]) -> str:
-    digits = _DIGITS.get(check.metric, 3)
-    each = ", ".join(f"{value:.{digits}f}" for value in by_seed.values())
-    return f"{fmean(by_seed.values()):.{digits}f} ({each})"
+    digits, values = _DIGITS.get(check.metric, 3), list(by_seed.values())
+    deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{fmean(values):.{digits}f}{deviation}"
 
 
 def _metric(check: CheckConfig) -> str:
@@ -261,16 +298,16 @@ def _effect_digits(check: CheckConfig) -> int:
 def _conditions(config: ClaimConfig, result: ClaimResult) -> str:
     """Study, time, machine, precision, versions and sizes."""
     about = {key: _listed(value) for key, value in result.environment.items()}
-    overrides = f" with `{' '.join(result.overrides)}`" if result.overrides else ""
-    sizes = ", ".join(f"`{variant}` {count:,}" for variant, count in result.parameters.items())
+    sizes = ", ".join(dict.fromkeys(f"{count:,}" for count in result.parameters.values()))
+    translated = about["translation_precision"]
+    precision = about["training_precision"]
     systems = "".join(
         f" `{name}`: models of `{each.variant}` with `{each.description()}`." for name, each in config.systems.items()
     )
     return (
-        f"Study `{config.study}`{overrides}, {result.runs} models, {result.seconds / 60:.0f} minutes, "
-        f"{about['processor']}, threads: {about['threads']}, {about['training_precision']}, translation in "
-        f"{about['translation_precision']}, mtkit {about['mtkit']}, torch {about['torch']}, {result.date}. Parameters: "
-        f"{sizes}.{systems}"
+        f"{result.runs} models, {result.seconds / 60:.0f} minutes, {about['processor']}, {precision}"
+        f"{'' if translated == precision else f', translation in {translated}'}, {result.date}; {sizes} weights."
+        f"{systems}"
     )
 
 

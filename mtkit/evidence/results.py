@@ -1,29 +1,83 @@
-"""Result of a tested claim, as JSON in `recipes/results/NAME.json`: numbers of each seed, machine, versions.
+"""Results of tested claims, `results/STUDY.jsonl`, a claim on each line: numbers of each seed, machine, versions.
 
-A file has what was measured. Effects, intervals and verdicts are computed when it is read, with the margins of the
-claim's file, so that they always follow from the numbers.
+A line has what was measured. Effects, intervals and verdicts are computed when it is read, with the margins of the
+claim, so that they always follow from the numbers.
 """
 
 from __future__ import annotations
 
 import importlib.resources
+import json
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from mtkit.errors import DataError
+from mtkit.errors import BusyError, DataError
 from mtkit.evidence.claim import CheckConfig, ClaimConfig
 from mtkit.evidence.effect import Effect, Prior, Verdict, judge, lacks, overall, paired_effect, unpaired_effect
-from mtkit.io.files import read_file, write_json
-from mtkit.io.json_text import parse_json
+from mtkit.io.files import read_file, write_bytes
+from mtkit.io.json_text import encode_json, parse_json
+from mtkit.io.lock import OutputLock
+
+Lines = Mapping[str, Mapping[str, Any]]
 
 MIN_BLEU = 5.0  # of models whose variance counts for others; below, models have learned next to nothing
 # keys of a check that numbers depend on
 _MEASURED = ("of", "against", "metric", "ratio", "longer_than", "words", "goal")
+
+
+def read_lines_by_name(path: Path) -> Lines:
+    """JSON objects of a file by their `name`, without it; nothing if there is no file.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    if not path.is_file():
+        return {}
+    about = path.stat()
+    return _parse(path, (about.st_ino, about.st_mtime_ns, about.st_size))
+
+
+@lru_cache(maxsize=64)
+def _parse(path: Path, _version: tuple[int, ...]) -> Lines:
+    found: dict[str, Mapping[str, Any]] = {}
+    for number, line in enumerate(read_file(path).rstrip(b"\n").split(b"\n"), 1):
+        try:
+            content: dict[str, Any] = parse_json(line)
+            found[content.pop("name")] = content
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise DataError(f"{path}:{number}: not a result of mtkit reproduce ({error}); remove the line") from error
+    return found
+
+
+def change_line(path: Path, name: str, change: Callable[[Mapping[str, Any] | None], Mapping[str, Any]]) -> None:
+    """Replace a line of a file, or add it; lines are in the order of their names, one name a line.
+
+    The file is read again under a lock, so that processes that add lines at the same time lose none.
+
+    Args:
+        change: returns the new line for the present one.
+
+    Raises:
+        DataError: the file is damaged.
+        ReadWriteError: it cannot be written.
+    """
+    while True:
+        try:
+            with OutputLock(path, make_parents=True):
+                lines = dict(read_lines_by_name(path))
+                lines[name] = change(lines.get(name))
+                rows = ({"name": key, **lines[key]} for key in sorted(lines))
+                text = "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+                write_bytes(path, encode_json(text))
+                return
+        except BusyError:  # held for milliseconds
+            time.sleep(0.02)
 
 
 @dataclass(frozen=True)
@@ -70,6 +124,28 @@ class CheckResult:
         return f"{verdict}: lacks {lacks(self.check, self.effect)}" if verdict == Verdict.undecided else verdict.value
 
 
+def pooled(stored: CheckResult, new: CheckResult) -> CheckResult:
+    """Both tests of one comparison together; a training that is in both, with equal seed and value, counts once.
+
+    The test lines are the same, so that their error does not become less.
+    """
+    sides = [(stored.of, new.of), (stored.against, new.against)]
+    known = [{seed for seed in b if math.isclose(a.get(seed, math.nan), b[seed], rel_tol=1e-4)} for a, b in sides]
+    if new.paired:
+        known = [known[0] & known[1]] * 2
+    shift = 1 + max(seed for side in sides for each in side for seed in each)  # equal seeds, other trainings
+    of, against = (
+        {**a, **{seed + shift: value for seed, value in b.items() if seed not in repeated}}
+        for (a, b), repeated in zip(sides, known, strict=True)
+    )
+    return CheckResult(new.check, of, against, max(stored.sentence_error, new.sentence_error), new.paired)
+
+
+def difference(stored: CheckResult, new: CheckResult) -> Effect:
+    """Effect of a new test minus the stored one; the test lines are the same and have no part in it."""
+    return Effect(new.effect.mean - stored.effect.mean, [*new.effect.spreads, *stored.effect.spreads], 0.0)
+
+
 @dataclass(frozen=True)
 class ClaimResult:
     """Result of a claim.
@@ -81,6 +157,7 @@ class ClaimResult:
         seconds: of training; early tests: of training and translation.
         runs: number of trained models.
         parameters: of each variant.
+        rates: learning rates that were tried for each variant that has its own, the chosen one first.
     """
 
     name: str
@@ -92,6 +169,7 @@ class ClaimResult:
     seconds: float
     runs: int
     parameters: Mapping[str, int]
+    rates: Mapping[str, Sequence[float]]
     checks: list[CheckResult]
 
     @property
@@ -100,12 +178,11 @@ class ClaimResult:
         return overall(check.verdict for check in self.checks)
 
     def write(self, folder: Path) -> Path:
-        """Write the file; returns its path.
+        """Write the line of the claim; returns the path of the file.
 
         Raises:
             ReadWriteError: the folder cannot be written.
         """
-        folder.mkdir(parents=True, exist_ok=True)
         checks = [
             {
                 "check": _measured_keys(each.check),
@@ -115,9 +192,15 @@ class ClaimResult:
             }
             for each in self.checks
         ]
-        content = {**vars(self), "checks": checks}
-        write_json(folder / f"{self.name}.json", _rounded(content))
-        return folder / f"{self.name}.json"
+        content = _rounded({**vars(self), "checks": checks})
+        del content["name"]
+        path = _path(folder, self.study)
+        change_line(path, self.name, lambda _: content)
+        return path
+
+
+def _path(folder: Path, study: str) -> Path:
+    return folder / f"{Path(study).stem}.jsonl"
 
 
 def _measured_keys(check: CheckConfig) -> dict[str, Any]:
@@ -142,16 +225,17 @@ def results_folder() -> Path:
 
 
 def read_result(folder: Path, name: str, config: ClaimConfig) -> ClaimResult | None:
-    """Result of a claim; None if there is no file, or if it tested another study, other systems or comparisons.
+    """Result of a claim; None if there is none, or if it tested another study, other systems or comparisons.
 
     Raises:
         DataError: the file is damaged.
     """
-    path = folder / f"{name}.json"
-    if not path.is_file():
+    path = _path(folder, config.study)
+    line = read_lines_by_name(path).get(name)
+    if line is None:
         return None
     try:
-        content = _read(path)
+        content = dict(line)
         systems = {system: asdict(each) for system, each in config.systems.items()}
         tested = [entry["check"] for entry in content["checks"]]
         current = [_measured_keys(check) for check in config.checks]
@@ -159,16 +243,11 @@ def read_result(folder: Path, name: str, config: ClaimConfig) -> ClaimResult | N
             return None
         pairs = zip(config.checks, content.pop("checks"), strict=True)
         checks = [_check(check, entry, paired=config.is_paired(check)) for check, entry in pairs]
-        return ClaimResult(**content, checks=checks)
+        return ClaimResult(name=name, **content, checks=checks)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
-            f"{path}: not a result of mtkit reproduce ({error}); remove it and test the claim again"
+            f"{path}: {name}: not a result of mtkit reproduce ({error}); remove the line and test the claim again"
         ) from error
-
-
-def _read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = parse_json(read_file(path))
-    return content
 
 
 def _check(check: CheckConfig, entry: Mapping[str, Any], *, paired: bool) -> CheckResult:
@@ -180,12 +259,11 @@ def _check(check: CheckConfig, entry: Mapping[str, Any], *, paired: bool) -> Che
 def seed_prior() -> Prior | None:
     """Variance of BLEU over the seeds, from all models of the results that come with mtkit; see method.md."""
     samples: set[tuple[float, ...]] = set()  # claims share models
-    for path in sorted(results_folder().glob("*.json")):
-        content = _read(path)
-        for entry in content["checks"]:
-            check = entry["check"]
-            if check["metric"] != "bleu" or check.keys() & {"ratio", "longer_than", "words"}:
-                continue
-            sides = (side for side in ("of", "against") if check[side] not in content["systems"])
-            samples |= {tuple(entry[side].values()) for side in sides}
+    lines = [line for path in results_folder().glob("*.jsonl") for line in read_lines_by_name(path).values()]
+    for systems, entry in ((each["systems"], entry) for each in lines for entry in each["checks"]):
+        check = entry["check"]
+        if check["metric"] != "bleu" or check.keys() & {"ratio", "longer_than", "words"}:
+            continue
+        sides = (side for side in ("of", "against") if check[side] not in systems)
+        samples |= {tuple(entry[side].values()) for side in sides}
     return Prior.fit(sorted(sample for sample in samples if fmean(sample) >= MIN_BLEU))

@@ -20,11 +20,14 @@ _VARIABLE = re.compile(r"\$(?:(\$)|([A-Za-z_]\w*)|\{([^}]*)\})")
 
 
 def builtin_files(kind: Kind) -> dict[str, Path]:
-    """Built-in YAML files of a kind, by name."""
+    """Built-in YAML files of a kind, by name; a file of claims has several, one under each of its keys."""
     package = Path(str(importlib.resources.files("mtkit")))
     installed, checkout = package / _FOLDERS[kind], package.parent / _FOLDERS[kind]
     folder = installed if installed.is_dir() else checkout
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    paths = sorted(folder.glob("*.yaml"))
+    if kind != "claim":
+        return {path.stem: path for path in paths}
+    return {name: path for path in paths for name in re.findall(r"^([\w-]+):", path.read_text("utf-8"), re.M)}
 
 
 def resolve_recipe_path(kind: Kind, name_or_path: str) -> Path:

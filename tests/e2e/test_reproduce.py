@@ -12,6 +12,7 @@ import pytest
 from mtkit.analysis.attention import analyse_attention
 from mtkit.assembly.reference_text import read_reference_text
 from mtkit.cli import entry
+from mtkit.evidence.results import read_lines_by_name
 from tests.toy.studies import toy_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +20,6 @@ CLAIM = """\
 claim: Pre-norm is better than post-norm.
 source: a test
 url: https://example.org
-theme: norms
 scale: adequate
 study: study.yaml
 minutes: 1
@@ -36,7 +36,6 @@ SYSTEMS = """\
 claim: A changed model is another system.
 source: a test
 url: https://example.org
-theme: norms
 scale: adequate
 study: study.yaml
 minutes: 1
@@ -71,9 +70,9 @@ def test_a_claim_trains_only_its_variants_and_keeps_them(
     assert "pre-norm: undecided" in captured.out  # one seed decides nothing
     runs = tmp_path / "runs" / "evidence"
     assert [path.name for path in (runs / "norms").iterdir() if path.is_dir()] == ["pre"]
-    assert [path.name for path in (runs / "results" / "trainings" / "norms").iterdir()] == ["pre-seed-1.json"]
+    assert [*read_lines_by_name(runs / "results" / "trainings" / "norms.jsonl")] == ["pre-seed-1"]
     assert [*(runs / "norms" / "pre" / "seed-1" / "evidence").glob("*/test.hyp")]
-    stored = json.loads((runs / "results" / "pre-norm.json").read_text())
+    stored = read_lines_by_name(runs / "results" / "study.jsonl")["pre-norm"]
     report = json.loads((runs / "norms" / "pre" / "seed-1" / "report.json").read_text())
     beam, gap, head = stored["checks"]
     assert beam["against"]["1"] == pytest.approx(report["test"]["toy"]["bleu"], abs=1e-3)
@@ -104,14 +103,13 @@ def test_a_claim_trains_only_its_variants_and_keeps_them(
 
     assert entry.execute([*command, "-o", "elsewhere"]) == 0
     assert "started" not in capsys.readouterr().err
-    assert (tmp_path / "elsewhere" / "pre-norm.json").is_file()
+    assert [*read_lines_by_name(tmp_path / "elsewhere" / "study.jsonl")] == ["pre-norm"]
 
 
 RATES = """\
 claim: Pre-norm is better than post-norm.
 source: a test
 url: https://example.org
-theme: norms
 scale: adequate
 study: study.yaml
 minutes: 1
@@ -136,12 +134,13 @@ def test_the_learning_rate_of_a_variant_is_the_best_on_valid_and_records_replace
     runs = tmp_path / "runs" / "evidence"
     folders = sorted(str(path.parent.relative_to(runs / "norms")) for path in runs.glob("norms/*/*/report.json"))
     assert folders == ["pre@0.0001/seed-1", "pre@0.01/seed-1", "pre@0.01/seed-2"]
-    records = {path.stem: json.loads(path.read_text()) for path in runs.glob("results/trainings/norms/*.json")}
+    records = read_lines_by_name(runs / "results" / "trainings" / "norms.jsonl")
     assert records["pre@0.01-seed-1"]["values"]["loss"] < records["pre@0.0001-seed-1"]["values"]["loss"]
-    stored = json.loads((runs / "results" / "rates.json").read_text())
+    stored = read_lines_by_name(runs / "results" / "study.jsonl")["rates"]
+    assert stored["rates"] == {"pre": [0.01, 0.0001]}
     assert stored["checks"][0]["against"].keys() == {"1", "2"}
 
     shutil.rmtree(runs / "norms")
     assert entry.execute(command) == 0
     assert "started" not in capsys.readouterr().err
-    assert json.loads((runs / "results" / "rates.json").read_text())["checks"] == stored["checks"]
+    assert read_lines_by_name(runs / "results" / "study.jsonl")["rates"] == stored

@@ -17,7 +17,9 @@ from mtkit.evidence.bleu_statistics import (
     sentence_error,
     unpack,
 )
+from mtkit.evidence.claim import CheckConfig
 from mtkit.evidence.effect import MAX_PRIOR_FREEDOM, Prior, Spread, paired_effect, student_quantile, unpaired_effect
+from mtkit.evidence.results import CheckResult, difference, pooled
 from tests.toy.studies import sentences, translated
 
 REF = translated(sentences(60, 2))
@@ -151,3 +153,34 @@ def test_packed_statistics_are_the_same_statistics(hyps: list[str]) -> None:
 def test_damaged_statistics_are_named() -> None:
     with pytest.raises(ValueError, match="damaged statistics"):
         unpack("0" * 20)
+
+
+def result(of: dict[int, float], against: dict[int, float], error: float = 0.0, *, paired: bool = False) -> CheckResult:
+    return CheckResult(CheckConfig(of="a", against="b", expect="higher", metric="loss"), of, against, error, paired)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_pooled_effect_is_that_of_all_trainings(paired: bool) -> None:
+    """Seed 3 is in both tests with the same values, seed 2 with others: five trainings of a side."""
+    stored = result({1: 1.0, 2: 2.0, 3: 4.0}, {1: 0.5, 2: 1.0, 3: 2.0}, 0.3, paired=paired)
+    new = result({2: 2.5, 3: 4.00001, 4: 3.0}, {2: 1.5, 3: 2.00001, 4: 0.0}, 0.2, paired=paired)
+    of, against = [1.0, 2.0, 4.0, 2.5, 3.0], [0.5, 1.0, 2.0, 1.5, 0.0]
+    if paired:
+        expected = paired_effect([a - b for a, b in zip(of, against, strict=True)], 0.3)
+    else:
+        expected = unpaired_effect(of, against, 0.3)
+    effect = pooled(stored, new).effect
+    assert effect.mean == pytest.approx(expected.mean)
+    assert effect.interval == pytest.approx(expected.interval)
+    again = pooled(stored, stored)
+    assert (again.of, again.against) == (stored.of, stored.against)
+
+
+def test_the_difference_of_two_tests_has_no_error_of_the_lines_that_both_share() -> None:
+    stored, new = result({1: 1.0, 2: 2.0}, {1: 0.0, 2: 0.5}, 9.0), result({3: 4.0, 4: 3.0}, {3: 1.0, 4: 0.0}, 9.0)
+    effect = difference(stored, new)
+    assert effect.mean == pytest.approx(3.0 - 1.25)
+    values = [(1.0, 2.0), (0.0, 0.5), (4.0, 3.0), (1.0, 0.0)]
+    parts = [statistics.variance(each) / 2 for each in values]
+    freedom = sum(parts) ** 2 / sum(part**2 for part in parts)
+    assert effect.half == pytest.approx(student_quantile(0.975, freedom) * math.sqrt(sum(parts)))

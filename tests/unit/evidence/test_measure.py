@@ -15,7 +15,7 @@ from mtkit.errors import DataError, RecipeError
 from mtkit.evidence.claim import CheckConfig, Claim, CompressionConfig, SystemConfig, read_claim
 from mtkit.evidence.measure import Measurements, measure_claim, study_folder
 from mtkit.evidence.records import Records, seconds_to_bleu
-from mtkit.evidence.results import read_result
+from mtkit.evidence.results import read_lines_by_name, read_result
 from mtkit.io.records import record_line, write_record
 from mtkit.study.runs import StudyRun, runs_of
 from tests.toy.studies import finish, sentences, toy_corpus, translated
@@ -24,7 +24,6 @@ CLAIM = """\
 claim: pre is better
 source: nobody 2026
 url: https://example.org
-theme: norms
 scale: adequate
 study: study.yaml
 minutes: 1
@@ -84,9 +83,8 @@ def test_a_record_makes_the_run_folder_unnecessary(claim: Claim, tmp_path: Path)
     folder, records = study_folder(claim, None), Records(tmp_path / "results")
     before = measure_claim(claim, folder, records)
     runs = Measurements(claim, folder, records).all_runs
-    assert [path.name for path in sorted(tmp_path.glob("results/trainings/norms/*"))] == [
-        f"{variant}-seed-{seed}.json" for variant in ("post", "pre") for seed in (1, 2)
-    ]
+    file = tmp_path / "results" / "trainings" / "norms.jsonl"
+    assert [*read_lines_by_name(file)] == [f"{variant}-seed-{seed}" for variant in ("post", "pre") for seed in (1, 2)]
     shutil.rmtree(folder)
     measurements = Measurements(claim, folder, records)
     assert all(map(measurements.is_measured, runs))
@@ -94,9 +92,10 @@ def test_a_record_makes_the_run_folder_unnecessary(claim: Claim, tmp_path: Path)
     changed = read_claim("claim.yaml", ["training.max_updates=5"])
     with pytest.raises(DataError, match="no finished run"):
         measure_claim(changed, folder, records)
-    for damaged in (b"{}", b"\xff", b"[" * 100_000):
-        records.path(runs[0]).write_bytes(damaged)
-        with pytest.raises(DataError, match="not a record of mtkit reproduce"):
+    recipe = read_lines_by_name(file)["pre-seed-1"]["recipe"]
+    for damaged in ("[]", json.dumps({"name": "pre-seed-1", "recipe": recipe})):
+        file.write_text(damaged)
+        with pytest.raises(DataError, match=r"norms.jsonl:.* not a (result|record) of mtkit reproduce"):
             measure_claim(claim, folder, records)
 
 
@@ -274,8 +273,8 @@ def test_systems_describe_themselves() -> None:
 def test_the_command_writes_the_result(claim: Claim, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.execute(["reproduce", "claim.yaml", "--measure-only"]) == 0
     out = capsys.readouterr().out
-    assert "claim: " in out.split("\n")[-3]
-    stored = json.loads((tmp_path / "runs" / "evidence" / "results" / "claim.json").read_text())
+    assert "claim: " in out.split("\n")[-4]
+    stored = read_lines_by_name(tmp_path / "runs" / "evidence" / "results" / "study.jsonl")["claim"]
     assert stored["checks"][1]["of"] == {"1": 2.0, "2": 2.0}
     assert "-0.500" in out
     result = read_result(tmp_path / "runs" / "evidence" / "results", "claim", claim.config)

@@ -31,7 +31,7 @@ def test_results_follow_from_the_records(name: str, corpora: Path, tmp_path: Pat
     computed = measure_claim(claim, tmp_path / claim.study.config.name, Records(results_folder()))
     result = stored(name)
     assert result is not None
-    assert computed.runs == result.runs
+    assert (computed.runs, computed.rates) == (result.runs, result.rates)
     for new, old in zip(computed.checks, result.checks, strict=True):
         assert new.of == pytest.approx(old.of, abs=1e-3)
         assert new.against == pytest.approx(old.against, abs=1e-3)
@@ -46,7 +46,9 @@ def test_two_seeds_at_the_chosen_rate_have_the_stored_verdict(
     shutil.copytree(results_folder() / "trainings", tmp_path / "results" / "trainings")
     overrides = [f"corpus.root={corpora / 'multi30k'}", "learning_rates={base: [6e-3]}", "seeds=[1, 2]"]
     assert entry.execute(["reproduce", name, *overrides, "--measure-only", "--run-dir", str(tmp_path)]) == 0
-    assert f"{name}: confirmed (adequate)" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"{name}: confirmed (adequate)\n{name}, stored: confirmed (adequate)" in out
+    assert "    both: the stored trainings again" in out
     claim = read_claim(name, overrides)
     result = measure_claim(claim, tmp_path / "medium", Records(tmp_path / "results"))
     assert result.runs == 2

@@ -37,7 +37,8 @@ def reproduce(
     """Test a claim of the literature by a study.
 
     The models that the claim needs are trained from several seeds and compared; claims of the same study share them.
-    The result is a verdict with effect and confidence interval, and a JSON file with all numbers. After an interruption
+    The result is a verdict with effect and confidence interval, beside the stored one and with what both say together,
+    and a line of a JSON Lines file with all numbers. After an interruption
     the same command resumes: a training whose record is in the folder of the results is not repeated.
     """
     from mtkit.cli.display import open_display
@@ -47,7 +48,7 @@ def reproduce(
     from mtkit.evidence.measure import RUNS, measure_claim, study_folder, train_models
     from mtkit.evidence.records import Records
     from mtkit.evidence.report import claims_table, evidence_markdown, result_lines
-    from mtkit.evidence.results import results_folder
+    from mtkit.evidence.results import read_result, results_folder
     from mtkit.study.jobs import cpu_slots
 
     if every and "=" in name:  # with --all the first argument is an override
@@ -74,6 +75,7 @@ def reproduce(
     failed: list[DataError] = []
     for each in names:
         claim = read_claim(each, overrides or [])
+        stored = read_result(results_folder(), each, claim.config) if each in claim_names() else None
         runs = study_folder(claim, run_dir)
         if not measure_only:
             with open_display() as display:
@@ -83,6 +85,6 @@ def reproduce(
         except DataError as error:  # a training failed; the other claims do not need it
             failed.append(error)
             continue
-        print_lines([*result_lines(claim.config, result), str(result.write(folder))])
+        print_lines([*result_lines(claim.config, result, stored), str(result.write(folder))])
     if failed:
         raise DataError("\n".join(map(str, failed)))
