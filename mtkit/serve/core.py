@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,15 +13,18 @@ from mtkit.documents.unit import DocumentFormat, StretchError
 from mtkit.errors import ComputeError
 from mtkit.serve.cache import TranslationCache
 from mtkit.serve.fair_queue import QueuedRequest
-from mtkit.serve.languages import match_language
+from mtkit.serve.languages import language_name, match_language, normal_code
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.pieces import LineResult, Piece, merge_pieces, split_pieces, through
-from mtkit.serve.registry import Hop, Registry
+from mtkit.serve.registry import MULTIPLE, Hop, Registry
 from mtkit.serve.request_error import RequestError
 from mtkit.serve.settings import ServerSettings
 from mtkit.text.language import rank_languages
 
+AUTO = "auto"  # source of a request whose language is to be detected
 DETECTED_CHARACTERS = 2000  # of a text whose language is detected
+SURE = 90.0  # percent, at which nine in ten detected languages are right
+UNREAD_ODDS = 30  # how much more probable than the models' languages one is that no model reads, to be the answer
 LINE_END = re.compile(r"(\r\n|[\n\r])")
 LOADING_SECONDS = 5  # after which a client may ask again for a model that cannot be loaded now
 
@@ -94,12 +97,7 @@ class TranslationService:
         Raises:
             RequestError: a language is unknown, or no model translates so.
         """
-        sources, targets = self.registry.sources, self.registry.targets
-        src, tgt = match_language(source, sources), match_language(target, targets)
-        for name, code, match, known in (("source", source, src, sources), ("target", target, tgt, targets)):
-            if match is None:
-                raise RequestError(400, f"{name}: {code[:40]!r} is not supported; one of {', '.join(known)}")
-        direction = Direction(str(src), str(tgt))
+        direction = Direction(_match("source", source, self.registry.sources), _match("target", target, self.registry.targets))
         if direction.source != direction.target and not self.registry.find_route(*direction, model):
             names = ", ".join(hop.name for hop in self.registry.directions.get(direction, []))
             named = "" if model is None else f" by a model {model[:80]!r}"
@@ -107,22 +105,52 @@ class TranslationService:
             raise RequestError(400, f"{direction.source} to {direction.target} is not supported{named}{others}")
         return direction
 
+    def document_direction(self, source: str, target: str, model: str | None = None) -> Direction:
+        """The direction of a document, whose source stays AUTO until its text is read; errors as `find_direction`."""
+        if source != AUTO:
+            return self.find_direction(source, target, model)
+        return Direction(AUTO, _match("target", target, self.registry.targets))
+
     def detect_direction(
-        self, text: str, source: str, target: str, model: str | None = None
+        self, text: str, source: str, target: str, model: str | None = None, *, passes_unread: bool = False
     ) -> tuple[Direction, DetectedLanguage | None]:
-        """The direction that a request names, whose source may be auto, and what was detected; the same errors."""
-        detected = self.detect(text)[0] if source == "auto" else None
-        return self.find_direction(source if detected is None else detected.code, target, model), detected
+        """The direction that a request names, whose source may be auto, and what was detected.
+
+        A text of a few words is often taken for a language that hardly anybody sends. The best of the models' languages
+        is the answer unless another one is sure, or far more probable.
+
+        Args:
+            passes_unread: whether a text that no model reads goes through as it is, as one in the target language does;
+                its direction is from its language to itself.
+
+        Raises:
+            RequestError: as `find_direction`, or no model reads the language.
+        """
+        if source != AUTO:
+            return self.find_direction(source, target, model), None
+        sources = self.registry.sources
+        detected, *others = self.detect(text)
+        if detected.confidence < SURE and detected.code not in sources:
+            best = next((each for each in others if each.code in sources), detected)
+            detected = best if best.confidence * UNREAD_ODDS >= detected.confidence else detected
+        if detected.code in sources or MULTIPLE in sources:
+            source = detected.code if detected.code in sources else MULTIPLE
+            return self.find_direction(source, target, model), detected
+        tgt = _match("target", target, self.registry.targets)
+        if not passes_unread and match_language(detected.code, [tgt]) is None:
+            what = f"{language_name(detected.code)} was detected ({detected.confidence:.0f}%), which no model reads"
+            raise RequestError(400, f"{what}; the source is one of {', '.join(sources)}")
+        return Direction(detected.code, detected.code), detected
 
     def detect(self, text: str) -> list[DetectedLanguage]:
-        """Source languages of the models that a text may be in, the most probable first; all if none is."""
+        """Languages that a text may be in, the most probable first, those of the models by the models' codes."""
         sources = self.registry.sources
         found: dict[str, float] = {}
-        for code, probability in rank_languages(text[:DETECTED_CHARACTERS]):
-            if (language := match_language(code, sources)) is not None:
-                found[language] = found.get(language, 0.0) + probability
-        ranked = sorted(found, key=lambda code: -found[code]) or sources
-        return [DetectedLanguage(code, round(100 * found.get(code, 0.0), 1)) for code in ranked]
+        for code, probability in rank_languages(text[:DETECTED_CHARACTERS], separate=sources):
+            language = match_language(code, sources) or normal_code(code)
+            found[language] = found.get(language, 0.0) + 100 * probability
+        ranked = sorted(found, key=lambda code: -found[code])
+        return [DetectedLanguage(code, found[code]) for code in ranked] or [DetectedLanguage(sources[0], 0.0)]
 
     async def translate_lines(
         self, lines: Sequence[str], direction: Direction, options: RequestOptions, *, beginnings: Sequence[str] = ()
@@ -246,6 +274,13 @@ class TranslationService:
         for each, of_text in zip(pending, lines, strict=True):
             each.translations += [next(results) for _ in of_text]
         return [LineResult(hyp=finish_stretch(each, "text", DocumentReport())) for each in pending]
+
+
+def _match(field: str, code: str, known: Iterable[str]) -> str:
+    """The known language that a field of a request means; RequestError if none is."""
+    if (language := match_language(code, known)) is None:
+        raise RequestError(400, f"{field}: {code[:40]!r} is not supported; one of {', '.join(known)}")
+    return language
 
 
 def _join(parts: Sequence[str], results: Sequence[LineResult]) -> LineResult:

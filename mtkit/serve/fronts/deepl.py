@@ -18,7 +18,7 @@ from mtkit.documents.formats.html import Html
 from mtkit.documents.formats.inline_xml import InlineXml
 from mtkit.documents.unit import DocumentFormat
 from mtkit.serve.clients import Clients
-from mtkit.serve.core import Direction, RequestOptions, TranslationService
+from mtkit.serve.core import AUTO, Direction, RequestOptions, TranslationService
 from mtkit.serve.fronts.document_jobs import DocumentJob, DocumentJobs
 from mtkit.serve.fronts.exchange import while_connected
 from mtkit.serve.fronts.files import download_of
@@ -95,9 +95,11 @@ class DeepL:
         texts = fields.texts("text")
         self._service.check_length(texts)
         asked = self._read_options(fields, client)
-        sources = [fields.text("source_lang", "") or self._service.detect(text)[0].code for text in texts]
-        target, model = fields.text("target_lang"), asked.core.model
-        directions = [self._service.find_direction(source, target, model) for source in sources]
+        source, target = fields.text("source_lang", "") or AUTO, fields.text("target_lang")
+        directions = [
+            self._service.detect_direction(text, source, target, asked.core.model, passes_unread=True)[0]
+            for text in texts
+        ]
         for direction in directions:
             asked.check_glossary(direction)
         results: list[dict[str, Any]] = [{} for _ in texts]
@@ -198,9 +200,8 @@ class DeepL:
         """Begin to translate a document."""
         fields, client = await self._admit(request)
         asked = self._read_options(fields, client)
-        if not (source := fields.text("source_lang", "")):
-            raise RequestError(400, "source_lang is missing; the language of a document is not detected")
-        direction = self._service.find_direction(source, fields.text("target_lang"), asked.core.model)
+        source, target = fields.text("source_lang", "") or AUTO, fields.text("target_lang")
+        direction = self._service.document_direction(source, target, asked.core.model)
         asked.check_glossary(direction)
         job = await self._jobs.start(fields.file("file"), direction, asked.core)
         return JSONResponse({"document_id": job.identifier, "document_key": job.identifier})

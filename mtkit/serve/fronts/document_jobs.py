@@ -19,7 +19,7 @@ from mtkit.documents.choose import format_of, is_document
 from mtkit.documents.translate import translate_document
 from mtkit.errors import MtkitError
 from mtkit.io.temporary import remove_abandoned, temporary_beside
-from mtkit.serve.core import Direction, RequestOptions, TranslationService
+from mtkit.serve.core import AUTO, DETECTED_CHARACTERS, Direction, RequestOptions, TranslationService
 from mtkit.serve.pieces import LineResult
 from mtkit.serve.request_error import RequestError
 
@@ -75,7 +75,7 @@ class DocumentJobs:
         self._jobs: dict[str, DocumentJob] = {}
 
     async def start(self, upload: UploadFile, direction: Direction, options: RequestOptions) -> DocumentJob:
-        """Begin to translate a file.
+        """Begin to translate a file; the language of a source AUTO is detected in the text of the document.
 
         Raises:
             RequestError: its name is not that of a document, or there are too many.
@@ -152,11 +152,14 @@ class DocumentJobs:
     def _translate(self, job: DocumentJob, loop: asyncio.AbstractEventLoop) -> None:
         """Translate a document in a thread: first with its own lines, to count and to check it."""
         count = 0
+        beginning: list[str] = []
 
         def counted(lines: Iterable[str]) -> Iterator[LineResult]:
             nonlocal count
             for line in lines:
                 count += 1
+                if job.characters < DETECTED_CHARACTERS:
+                    beginning.append(line)
                 job.characters += len(line)
                 yield LineResult(hyp=line)
 
@@ -173,6 +176,8 @@ class DocumentJobs:
             form = format_of(job.source, src_lang=job.direction.source, tgt_lang=job.direction.target)
             translate_document(job.source, job.output, form, translate)
             job.lines = count
+            if job.direction.source == AUTO:
+                job.direction, _ = self._service.detect_direction("\n".join(beginning), *job.direction, job.options.model)
 
     def _drop_old(self) -> None:
         now = time.monotonic()

@@ -16,7 +16,6 @@ from mtkit.serve.fronts.requests import admit
 from mtkit.serve.request_error import RequestError
 
 HOUR = 3600.0  # of a document that the client waits for
-HEAD = 4000  # bytes of a document whose language is detected
 
 
 class Files:
@@ -47,9 +46,7 @@ class Files:
     async def _start(self, request: Request) -> DocumentJob:
         fields, client = await admit(request, self._clients)
         file, model = fields.file("file"), fields.text("model", "") or None
-        head = (await file.read(HEAD)).decode("utf-8", "ignore")
-        await file.seek(0)
-        direction, _ = self._service.detect_direction(head, fields.text("source"), fields.text("target"), model)
+        direction = self._service.document_direction(fields.text("source"), fields.text("target"), model)
         options = RequestOptions(client=client, model=model, glossary=fields.terms("glossary"))
         return await self._jobs.start(file, direction, options)
 

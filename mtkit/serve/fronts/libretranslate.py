@@ -72,8 +72,8 @@ class LibreTranslate:
         fields, _ = await admit(request, self._clients)
         texts = fields.texts("q")
         self._service.check_length(texts)
-        found = self._service.detect("\n".join(texts))
-        return JSONResponse([_as_dict(each) for each in found if each.confidence] or [_as_dict(found[0])])
+        first, *others = self._service.detect("\n".join(texts))
+        return JSONResponse([_as_dict(first), *(_as_dict(each) for each in others if each.confidence >= 1)])
 
     async def languages(self, request: Request) -> Response:
         """The languages, each with those that it can be translated to."""
@@ -112,4 +112,4 @@ class LibreTranslate:
 
 
 def _as_dict(detected: DetectedLanguage) -> dict[str, Any]:
-    return {"confidence": detected.confidence, "language": detected.code}
+    return {"confidence": round(detected.confidence, 1), "language": detected.code}

@@ -83,7 +83,7 @@ class Page:
             {
                 "sentences": answer,
                 "source": direction.source,
-                "detected": None if detected is None else detected.confidence,
+                "detected": None if detected is None else round(detected.confidence, 1),
                 "rightToLeft": [_is_right_to_left(code) for code in direction],
             }
         )

@@ -58,8 +58,10 @@ async function translate(sentence, beginning) {
     const fixed = sentence === undefined ? {} : { sentence, beginning };
     const answer = await ask("sentences", { q, ...direction(), glossary: glossary(), ...fixed }, { signal: asked.signal });
     ({ sentences, rightToLeft, source: spoken } = answer);
-    const name = languages.find(({ code }) => code === spoken)?.name;
-    showStatus(answer.detected === null ? "" : `${name} was detected.`);
+    const isRead = languages.some(({ code }) => code === spoken);
+    const note = isRead ? "" : " No model reads it: the text stays as it is.";
+    const share = Math.round(answer.detected);
+    showStatus(answer.detected === null ? "" : `${nameOf(spoken)} was detected (${share}%).${note}`);
     byId("translation").classList.remove("old");
     show();
   } catch (error) {
@@ -86,12 +88,16 @@ async function chooseWord(word, sentence, index) {
   }
 }
 
+function nameOf(code) {
+  const name = languages.find((each) => each.code === code)?.name;
+  return name ?? new Intl.DisplayNames("en", { type: "language" }).of(code);
+}
+
 function showTargets() {
   const source = byId("source").value;
   const targets = languages.find(({ code }) => code === source)?.targets ?? languages.flatMap((each) => each.targets);
   const known = [...new Set(targets)].filter((code) => code !== source);
-  const name = (code) => languages.find((each) => each.code === code)?.name ?? new Intl.DisplayNames("en", { type: "language" }).of(code);
-  fillLanguages(byId("target"), known.map((code) => ({ code, name: name(code) })), byId("target").value);
+  fillLanguages(byId("target"), known.map((code) => ({ code, name: nameOf(code) })), byId("target").value);
 }
 
 async function translateFile(file) {

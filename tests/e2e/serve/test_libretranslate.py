@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import docx
 import httpx
 import pytest
 
-from tests.e2e.serve.conftest import Server
+from tests.e2e.serve.conftest import Server, running
 from tests.toy.models import sentences
 
 Translated = Callable[..., list[str]]
@@ -67,8 +70,66 @@ def test_source_is_detected(server: Server) -> None:
     assert both["detectedLanguage"] == [answer["detectedLanguage"]] * 2
     found = server.client.post("/detect", data={"q": text}).json()
     assert found[0] == answer["detectedLanguage"]
-    assert {each["language"] for each in found} <= {"en", "de", "fr"}
-    assert server.client.post("/detect", json={"q": "42"}).json()[0]["confidence"] < 50
+    assert server.client.post("/detect", json={"q": "42"}).json() == [{"confidence": 0, "language": "en"}]
+
+
+def test_what_no_model_reads(server: Server) -> None:
+    text = "Tämä on aivan tavallinen suomalainen lause säästä ja vuorista."
+    found = server.client.post("/detect", data={"q": text}).json()[0]
+    assert found["language"] == "fi"
+    assert found["confidence"] > 90
+    response = server.translate(q=text, source="auto", target="de")
+    assert (response.status_code, response.json()["error"]) == (
+        400,
+        "Finnish was detected (100%), which no model reads; the source is one of en, de, fr",
+    )
+    for path in ("/sentences", "/translate_file"):
+        files = {"file": ("a.html", f"<p>{text}</p>")} if path == "/translate_file" else None
+        response = server.client.post(path, data={"q": text, "source": "auto", "target": "de"}, files=files)
+        assert (response.status_code, "Finnish was detected" in response.json()["error"]) == (400, True)
+
+
+@pytest.fixture(scope="module")
+def one_way(models: dict[str, Path]) -> Iterator[Server]:
+    """A server of one model, from English to German."""
+    with running(str(models["en-de"]), "--workers", "1") as server:
+        yield server
+
+
+@pytest.mark.parametrize("text", ["Der Hund schläft.", "Guten Morgen, wie geht es Ihnen?"])
+def test_a_text_in_the_target_language_stays(one_way: Server, text: str) -> None:
+    answer = one_way.translate(q=text, source="auto", target="de").json()
+    assert (answer["translatedText"], answer["detectedLanguage"]["language"]) == (text, "de")
+    assert answer["detectedLanguage"]["confidence"] > 90
+    of_page = one_way.client.post("/sentences", json={"q": text, "source": "auto", "target": "de"}).json()
+    assert ("".join(each["target"] for each in of_page["sentences"]), of_page["source"]) == (text, "de")
+    of_deepl = one_way.client.post("/v2/translate", json={"text": [text], "target_lang": "DE"}).json()
+    assert of_deepl["translations"] == [{"detected_source_language": "DE", "text": text}]
+
+
+@pytest.mark.parametrize("text", ["a man", "Tom", "42", "OK", "Danke", "the dog"])
+def test_short_texts_are_in_a_language_that_a_model_reads(one_way: Server, text: str) -> None:
+    fields = {"q": text, "target": "de"}
+    answer = one_way.translate(**fields, source="auto").json()
+    assert answer["detectedLanguage"]["language"] == "en"
+    assert answer["translatedText"] == one_way.translate(**fields, source="en").json()["translatedText"]
+
+
+def test_the_language_of_a_document_is_that_of_its_text(server: Server) -> None:
+    text = "Das ist ein ganz gewöhnlicher deutscher Satz über das Wetter und die Berge."
+    file = io.BytesIO()
+    document = docx.Document()
+    document.add_paragraph(text)
+    document.save(file)
+    path = {"/translate_file": {"source": "auto", "target": "fr"}, "/v2/document": {"target_lang": "FR"}}
+    for name, fields in path.items():
+        file.seek(0)
+        response = server.client.post(name, data=fields, files={"file": ("a.docx", file)})
+        assert response.status_code == 200, response.text
+        if name == "/translate_file":
+            written = server.client.get(response.json()["translatedFileUrl"]).content
+            (paragraph,) = docx.Document(io.BytesIO(written)).paragraphs
+            assert paragraph.text == server.translate(q=text, source="de", target="fr").json()["translatedText"]
 
 
 def test_alternatives(server: Server, translated: Translated) -> None:

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.text.language import THREE_LETTERS, TWO_LETTERS, are_similar, language_of_name, language_of_text, stem_of
+from mtkit.text.language import (
+    MACROLANGUAGES,
+    THREE_LETTERS,
+    TWO_LETTERS,
+    are_similar,
+    language_of_name,
+    language_of_text,
+    rank_languages,
+    stem_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +68,34 @@ def test_codes_of_any_length_name_a_language() -> None:
     assert are_similar("deu", "de")
     assert are_similar("zh-CN", "zh")
     assert not are_similar("deu", "nl")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Der Hund schläft.", "the dog", "Le chat dort sous la table.", "今日は天気がいいです。", "Собака спит.", "الكلب نائم"],
+)
+def test_probabilities_are_the_squares_of_the_classifier_normalised(text: str) -> None:
+    langid = pytest.importorskip("py3langid.langid")
+    classifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
+    squares: dict[str, float] = {}
+    for code, probability in classifier.rank(text):
+        name = MACROLANGUAGES.get(code, code)
+        squares[name] = squares.get(name, 0.0) + probability**2 * (1 if len(name) == 2 else 0.05)
+    ranked = rank_languages(text)
+    assert ranked == sorted(ranked, key=lambda each: -each[1])
+    assert {code for code, _ in ranked} == set(squares) - {"zxx"}
+    for code, probability in ranked:
+        assert probability == pytest.approx(squares[code] / sum(squares.values()), rel=1e-6)
+
+
+def test_a_macrolanguage_is_the_answer_unless_its_language_is_separate() -> None:
+    pytest.importorskip("py3langid")
+    text = "呢個係廣東話嘅句子,佢哋今日唔喺度。"
+    assert rank_languages(text)[0][0] == "zh"
+    assert rank_languages(text, separate=["yue", "en"])[0][0] == "yue"
+    assert set(MACROLANGUAGES.values()) <= TWO_LETTERS
+
+
+@pytest.mark.parametrize("text", ["42", "12:30", "", " ", "-", "?!"])
+def test_nothing_to_know_a_language_by(text: str) -> None:
+    assert rank_languages(text) == []
