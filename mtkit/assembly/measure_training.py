@@ -20,13 +20,13 @@ from mtkit.assembly.training import (
 )
 from mtkit.corpus.order.batch import Batch, Source
 from mtkit.corpus.order.collate import dummy_batch
-from mtkit.errors import ComputeError
+from mtkit.errors import ComputeError, MissingInputError
 from mtkit.hardware import default_device, free_memory, has_bf16
 from mtkit.io.counts import format_bytes
 from mtkit.models.interface import TranslationModel
 from mtkit.models.skip_init import SkipInit, build_on_meta
 from mtkit.recipe.sections import Recipe
-from mtkit.text.subword.import_tokenizer import planned_vocab_sizes
+from mtkit.text.subword.import_tokenizer import model_paths, planned_vocab_sizes
 from mtkit.text.train_tokenizer import require_vocab_for_text
 from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
@@ -45,10 +45,12 @@ class TrialTraining:
     Attributes:
         recipe: with `auto` replaced by the values for this machine.
         learner: with uninitialised weights.
+        assumed: sentences about files of other runs that are not there, with what stands in for them.
     """
 
     recipe: Recipe
     learner: Learner
+    assumed: tuple[str, ...]
 
     @classmethod
     def of(cls, recipe: Recipe) -> TrialTraining:
@@ -59,14 +61,19 @@ class TrialTraining:
             ComputeError: weights and gradients do not fit into the memory of this machine.
             DataError: `tokenizer.vocab_size` leaves no token for text.
         """
-        recipe = replace(recipe, training=resolve_auto_precision(recipe.training))
-        learner = _build_learner(recipe)
+        recipe, assumed = replace(recipe, training=resolve_auto_precision(recipe.training)), []
+        if missing := [path for path in model_paths(recipe.tokenizer) if not path.exists()]:
+            recipe = replace(recipe, tokenizer=replace(recipe.tokenizer, model=None))
+            size = recipe.tokenizer.vocab_size
+            assumed.append(f"tokenizer.model: {missing[0]}: no such file; assumed to have {size:,} tokens")
+        learner, sentence = _build_learner(recipe)
+        assumed += [sentence] if sentence else []
         if recipe.training.batch_tokens == "auto":
             make_batch = partial(dummy_batch, src=_vocab(recipe), tgt=_vocab(recipe))
             batch_tokens = find_max_batch_tokens(learner, SENTENCE_TOKENS, make_batch)
             recipe = replace(recipe, training=replace(recipe.training, batch_tokens=batch_tokens))
-            learner = _build_learner(recipe)
-        return cls(recipe, learner)
+            learner, _ = _build_learner(recipe)
+        return cls(recipe, learner, tuple(assumed))
 
     @property
     def parameters(self) -> int:
@@ -106,7 +113,8 @@ def training_rates(recipe: Recipe) -> dict[PrecisionName, float]:
     return rates
 
 
-def _build_learner(recipe: Recipe) -> Learner:
+def _build_learner(recipe: Recipe) -> tuple[Learner, str]:
+    """The learner, and a sentence about a teacher that is not there."""
     if recipe.tokenizer.model is None:
         require_vocab_for_text(recipe.tokenizer)
     (src_size, size), device = planned_vocab_sizes(recipe.tokenizer), default_device()
@@ -114,7 +122,14 @@ def _build_learner(recipe: Recipe) -> Learner:
     with SkipInit(device):
         model = build_model_architecture(recipe, src_size, size)
     vocab_ids = TargetVocabIds(size=size, first_text_id=4, end_text_id=size, pad=0, unk=1, bos=2, eos=3)
-    return learner_from_recipe(recipe, model, vocab_ids, _DummySampler(size), teacher=load_teacher(recipe, model))
+    assumed = ""
+    try:
+        teacher = load_teacher(recipe, model)
+    except MissingInputError as error:
+        assumed = f"{str(error).partition(';')[0]}; assumed to be a model like its student"
+        with SkipInit(device):
+            teacher = build_model_architecture(recipe, src_size, size)
+    return learner_from_recipe(recipe, model, vocab_ids, _DummySampler(size), teacher=teacher), assumed
 
 
 def _require_memory(model: TranslationModel, available: int) -> None:

@@ -37,7 +37,8 @@ def dry_run_report(recipe: Recipe) -> str:
 
     Assumptions: the vocabulary has the size in the recipe, sentences have SENTENCE_TOKENS tokens, and training runs on
     this machine. Time and activations are measured on a micro-batch of at most PROBE_TOKENS tokens. If other processes
-    use the machine, the time on free cores is added, from the CPU time of the measurement.
+    use the machine, the time on free cores is added, from the CPU time of the measurement. Tokenizers and teachers of
+    other runs may be absent, as the corpus.
 
     Raises:
         RecipeError: sections of the recipe are incompatible.
@@ -49,7 +50,7 @@ def dry_run_report(recipe: Recipe) -> str:
     updates, is_on_cpu = planned_updates(recipe), training.learner.device.type == "cpu"
     free = _seconds(recipe, updates, cost.free_seconds) if is_on_cpu else None
     busy = busy_lines(before, read_cpu_times(), free)
-    return "\n".join([*_report_lines(training, updates, cost), *busy])
+    return "\n".join([*_report_lines(training, updates, cost), *training.assumed, *busy])
 
 
 def estimate_training(recipe: Recipe, measured: dict[str, float]) -> TrainingEstimate:

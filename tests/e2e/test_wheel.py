@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -73,3 +74,37 @@ def test_a_wheel_without_the_library_is_for_every_machine(project, tmp_path) -> 
     assert path.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(path) as wheel:
         assert not [name for name in wheel.namelist() if name.endswith(".so")]
+
+
+DRY_RUNS = """
+import sys
+from mtkit.assembly import measure_training
+from mtkit.cli import entry
+measure_training.measure_cost = lambda *arguments: measure_training.MicroBatchCost(1.0, 1.0, 1.0)
+for name in sys.argv[1:]:
+    print(name, entry.execute(["run", name, "--dry-run"]), file=sys.stderr)
+"""
+RECIPES = sorted(ROOT.glob("recipes/*.yaml"))
+NEED_RUNS = [path for path in RECIPES if re.search(r"^[^#\n]*\.\./runs", path.read_text(), re.MULTILINE)]
+
+
+@pytest.mark.parametrize("recipes", [NEED_RUNS, pytest.param(RECIPES, marks=pytest.mark.slow)], ids=["of runs", "all"])
+def test_each_recipe_of_an_installation_has_a_dry_run(project: Path, tmp_path: Path, recipes: list[Path]) -> None:
+    """In a folder without corpora, and without the runs that some recipes build on."""
+    path = build("wheel", project, tmp_path / "dist", MTKIT_BUILD="none")
+    with zipfile.ZipFile(path) as wheel:
+        wheel.extractall(tmp_path / "site")
+    names = [path.stem for path in recipes]
+    assert len(names) > 3
+    done = subprocess.run(
+        [sys.executable, "-c", DRY_RUNS, *names],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+    )
+    ended = [line for line in done.stderr.split("\n") if line.partition(" ")[0] in names]
+    assert ended == [f"{name} 0" for name in names], done.stderr
+    assert "training.objective.teacher: " in done.stdout
+    assert "tokenizer.model: " in done.stdout
+    assert done.stdout.count("time of training: ") == len(names)
