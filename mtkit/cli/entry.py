@@ -109,7 +109,7 @@ def _invoke(words: list[str]) -> int:
             words = [name, "--help"]
         case ["version"]:
             words = ["--version"]
-    accept_shell_name(words)
+    words = [*accept_shell_name(words)]
     command = typer.main.get_command(build_app(words[:1] if words[0] in COMMANDS else COMMANDS))
     try:
         if COMPLETION_VARIABLE in os.environ:

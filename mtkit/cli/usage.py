@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from typing import Any, cast
@@ -26,30 +25,28 @@ COMPLETION_OPTIONS = ("--install-completion", "--show-completion")
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
 
-def accept_shell_name(words: Sequence[str]) -> None:
-    """Let the options of shell completion take the name of a shell, which is needed where none is recognised.
+def accept_shell_name(words: Sequence[str]) -> Sequence[str]:
+    """The words for typer, whose options of shell completion take no name of a shell: it detects the shell by itself.
+
+    A name is needed where none is recognised, and is then what shellingham, which typer asks, detects.
 
     Raises:
         UsageError: the shell is unknown.
     """
     if not words or words[0] not in COMPLETION_OPTIONS:
-        return
-    name = words[1] if len(words) > 1 else _running_shell()
+        return words
+    import shellingham
+
+    try:
+        name = words[1] if len(words) > 1 else str(shellingham.detect_shell()[0])
+    except shellingham.ShellDetectionFailure:
+        name = ""
     if name not in SHELLS:
         shell = f"{name}: no completion for this shell" if name else "the running shell was not recognised"
         raise UsageError(f"{words[0]}: {shell}; name one of {', '.join(SHELLS)}: mtkit {words[0]} bash")
     if len(words) > 1:
-        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"  # typer's options take a name only then
-
-
-def _running_shell() -> str:
-    """The name of the shell that has started this program; empty if it is none."""
-    import shellingham
-
-    try:
-        return str(shellingham.detect_shell()[0])
-    except shellingham.ShellDetectionFailure:
-        return ""
+        shellingham.detect_shell = lambda: (name, name)
+    return [words[0], *words[2:]]
 
 
 def explain_usage_error(error: typer.BadParameter, first_word: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.unit.house.source_code import FILES, PACKAGE, module_of, name, tree
+from tests.unit.house.source_code import FILES, PACKAGE, ROOT, module_of, name, tree
 
 # sub-package -> the sub-packages that it may import; those in OPEN_TO_ALL and itself are always allowed
 SCIENCE = {
@@ -148,3 +151,61 @@ def test_packages_import_nothing() -> None:
 
 def test_folders_are_the_known_ones() -> None:
     assert {path.parent.relative_to(PACKAGE).parts[0] for path in FILES if path.parent != PACKAGE} <= set(TABLE)
+
+
+# modules whose packages have other names
+PACKAGES = {"yaml": "pyyaml", "markdown-it": "markdown-it-py"}
+
+
+def third_party(path: Path) -> set[str]:
+    """Packages outside the standard library that a file imports, or looks for by name."""
+    modules: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            modules.add(str(node.module))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("find_spec", "import_module")):
+            modules |= {each.value for each in node.args if isinstance(each, ast.Constant)}
+    tops = {module.partition(".")[0] for module in modules} - set(sys.stdlib_module_names) - {"mtkit"}
+    return {PACKAGES.get(top.replace("_", "-"), top.replace("_", "-")) for top in tops}
+
+
+def declared() -> dict[str, str]:
+    """Packages of pyproject.toml, the core's and those of the extras of users, with their bounds."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [each for name, packages in project["optional-dependencies"].items() if name != "dev" for each in packages]
+    matches = (re.match(r"[\w.-]+", each) for each in (*extras, *project["dependencies"]))
+    return {match[0].replace("_", "-"): match.string[match.end() :] for match in matches if match}
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    undeclared = {(name(path), package) for path in FILES for package in third_party(path) - set(declared())}
+    assert undeclared == set()
+
+
+def test_packages_whose_private_parts_are_used_have_upper_bounds() -> None:
+    for package in ("sacrebleu", "uvicorn"):
+        assert "<" in declared()[package]
+    assert not [path for path in FILES if "_TYPER_" in path.read_text()]
+
+
+NETWORK = ("http.client", "urllib.request", "ssl", "huggingface_hub", "requests", "httpx", "aiohttp")
+
+
+def test_connections_are_opened_where_security_says() -> None:
+    """`fetch` and `import ORGANISATION/NAME`; the server listens, trainings meet on their own network."""
+    opening = {
+        name(path)
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for module in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+        if module is not None and module.startswith(NETWORK)
+    }
+    assert opening == {"mtkit/importers/hub.py", "mtkit/io/fetch.py"}
+    users = {name(path) for path in FILES if re.search(r"from mtkit\.io(\.fetch| import .*fetch)", path.read_text())}
+    assert users == {"mtkit/cli/commands/text/fetch.py"}
+    text = (ROOT / "SECURITY.md").read_text()
+    assert "`mtkit fetch`" in text
+    assert "`mtkit import ORGANISATION/NAME`" in text
