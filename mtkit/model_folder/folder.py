@@ -67,6 +67,8 @@ class ModelMetadata:
         max_source_length: tokens of the longest training source; longer sources are out of domain.
         search: default search configuration.
         tags: names of the tags that a source may begin with, in the order of their numbers.
+        forms: typographic characters of the training sources that are read as they are, see text/form/folding.py; null:
+            unknown.
         requires_tag: every training source began with a tag, so that a source without one is out of domain.
         is_language_model: the model was trained without sources, and generates or scores text.
         is_encoder_only: only the encoder was trained, on masked text; the decoder has its initial weights.
@@ -82,6 +84,7 @@ class ModelMetadata:
     model: ModelConfig
     search: SearchConfig
     tags: list[str] = field(default_factory=list)
+    forms: str | None = None
     requires_tag: bool = False
     is_language_model: bool = False
     is_encoder_only: bool = False
@@ -259,7 +262,8 @@ def read_tokenizers(folder: Path, metadata: ModelMetadata) -> TokenizerPair:
     """
     config = metadata.tokenizer
     sides = [Tokenizer.load(folder / name, normalisation=config.normalisation) for name in model_names(config.shared)]
-    return TokenizerPair(src=sides[0], tgt=sides[-1], config=config, tags=tuple(metadata.tags))
+    tags = tuple(metadata.tags)
+    return TokenizerPair(src=sides[0], tgt=sides[-1], config=config, tags=tags, forms=metadata.forms)
 
 
 def read_stored_model(path: Path) -> StoredModel:

@@ -81,6 +81,7 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length:
         max_source_length=max(max_source_length, *read_before, 0),
         tokenizer=tokenizers.config,
         tags=list(tokenizers.tags),
+        forms=tokenizers.forms,
         requires_tag=corpus.requires_tag,
         is_language_model=corpus.is_language_model,
         is_encoder_only=recipe.training.objective.trains_encoder_only,

@@ -12,6 +12,7 @@ from mtkit.errors import DataError
 from mtkit.io.records import read_record, write_record
 from mtkit.text.config import TokenizerConfig, stored_tokenizer
 from mtkit.text.copy_tokens import COPY_VERSION, CopyTokens, copied_texts, pair_places, source_places
+from mtkit.text.form.folding import Folding
 from mtkit.text.form.plain import plain
 from mtkit.text.subword.tokenizer import Side, Tokenizer
 
@@ -34,6 +35,7 @@ class TokenizerPair:
     tgt: Tokenizer
     config: TokenizerConfig
     tags: tuple[str, ...] = ()  # names of the reserved tags in use, in the order of their numbers
+    forms: str | None = None  # typographic characters of the training sources, a result of `kept_forms`; None: unknown
 
     @property
     def shared(self) -> bool:
@@ -51,11 +53,17 @@ class TokenizerPair:
 
     def prepare(self, side: Side, line: str) -> str:
         """The text of a line that training and translation read, normalised: `encode` does the same."""
-        return self.of(side).normalise(prepared(line, side, self.config))
+        line = prepared(line, side, self.config)
+        folds = side == "src" and self.config.normaliser != "none" and not line.isascii()
+        return self.of(side).normalise(self._folding.fold(line) if folds else line)
+
+    @cached_property
+    def _folding(self) -> Folding:
+        return Folding(self.src.characters, self.forms)
 
     def encode(self, side: Side, lines: Sequence[str], *, threads: int = 1) -> list[list[int]]:
         """The ids that training and translation read for each line; `Tokenizer.encode` is exact."""
-        return self.read(side, [prepared(line, side, self.config) for line in lines], threads=threads)
+        return self.read(side, [self.prepare(side, line) for line in lines], threads=threads)
 
     def read(self, side: Side, lines: Sequence[str], *, threads: int = 1) -> list[list[int]]:
         """The ids of normalised lines; sources have copy tokens for all their spans, if the tokenizer uses them."""
@@ -113,7 +121,7 @@ class TokenizerPair:
         return CopyTokens.of(self.tgt) if self.config.copy_tokens else None
 
     def hash(self) -> str:
-        """A hash of everything that determines the ids of a text."""
+        """A hash of everything that determines the ids of a text, except `forms`, which follow from the corpus."""
         parts = (self.src.hash(), self.tgt.hash(), self.src.normalisation, self.tgt.normalisation, *self.tags)
         if self.config.normaliser != "none":
             parts = (*parts, self.config.normaliser)
@@ -135,7 +143,7 @@ class TokenizerPair:
         )
         try:
             version, config = description["format"], TokenizerConfig(**stored_tokenizer(description["config"]))
-            tags = tuple(map(str, description.get("tags", ())))
+            tags, forms = tuple(map(str, description.get("tags", ()))), description.get("forms")
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: damaged, or written by another version of mtkit; train it again") from error
         if version != FORMAT:
@@ -143,7 +151,7 @@ class TokenizerPair:
         sides = [
             Tokenizer.load(folder / name, normalisation=config.normalisation) for name in model_names(config.shared)
         ]
-        return cls(src=sides[0], tgt=sides[-1], config=config, tags=tags)
+        return cls(src=sides[0], tgt=sides[-1], config=config, tags=tags, forms=None if forms is None else str(forms))
 
     def save(self, folder: Path) -> None:
         """Write the files into an existing folder.
@@ -154,6 +162,8 @@ class TokenizerPair:
         for name, tokenizer in zip(model_names(self.shared), (self.src, self.tgt), strict=False):
             tokenizer.save(folder / name)
         fields = {"format": FORMAT, "config": asdict(self.config), **({"tags": list(self.tags)} if self.tags else {})}
+        if self.forms is not None:
+            fields["forms"] = self.forms
         write_record(folder / "tokenizer.json", fields)
 
 

@@ -20,6 +20,7 @@ from mtkit.errors import DataError, MtkitError
 from mtkit.io.files import write_bytes, write_text
 from mtkit.signals import call_interruptibly
 from mtkit.text.config import TokenizerConfig
+from mtkit.text.form.folding import kept_forms
 from mtkit.text.lines import Text, count_lines_and_bytes, read_lines
 from mtkit.text.normalise import SPACE_MARK, count_unrepresentable, normalise
 from mtkit.text.special_tokens import SPECIAL_TOKENS
@@ -98,7 +99,8 @@ def train_pair(
         Tokenizer.load(prefix.with_name(prefix.name + ".model"), normalisation=config.normalisation)
         for prefix in prefixes
     ]
-    TokenizerPair(src=sides[0], tgt=sides[-1], config=config).save(folder)
+    forms = None if config.normaliser == "none" else kept_forms(line for file in src_files for line in read_lines(file))
+    TokenizerPair(src=sides[0], tgt=sides[-1], config=config, forms=forms).save(folder)
     return reports
 
 

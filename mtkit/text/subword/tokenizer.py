@@ -189,6 +189,12 @@ class Tokenizer:
         pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
         return [self._alphabet.unescape_token(piece) for piece in pieces]
 
+    @cached_property
+    def characters(self) -> frozenset[str] | None:
+        """The characters that tokens have; None if its tokens are of bytes, which every character has."""
+        tokens = (token for token, is_byte in zip(self._token_strings, self._is_byte, strict=True) if not is_byte)
+        return None if self.is_byte_level else frozenset("".join(tokens))
+
     def token_bytes(self) -> list[bytes]:
         """The surface of each token in UTF-8, with U+2581 for a space; empty for special tokens.
 
