@@ -97,7 +97,8 @@ class TranslationService:
         Raises:
             RequestError: a language is unknown, or no model translates so.
         """
-        direction = Direction(_match("source", source, self.registry.sources), _match("target", target, self.registry.targets))
+        src, tgt = _match("source", source, self.registry.sources), _match("target", target, self.registry.targets)
+        direction = Direction(src, tgt)
         if direction.source != direction.target and not self.registry.find_route(*direction, model):
             names = ", ".join(hop.name for hop in self.registry.directions.get(direction, []))
             named = "" if model is None else f" by a model {model[:80]!r}"

@@ -3,9 +3,9 @@
     python tools/benchmarks/language_detection.py FILE... [--documents FILE] [--tune]
 
 Each FILE is in the language that its name ends with (src.eng.gz). Documents, by the lines of a file of their names or
-by blocks of 20 lines, are numbered: with --tune the even ones choose SHARPNESS and RARE_WEIGHT of mtkit/text/language.py
-by likelihood, and the table is always that of the odd ones. Texts are whole lines, and two and three words at a random
-place of each line; without white space a word is two characters.
+by blocks of 20 lines, are numbered: with --tune the even ones choose SHARPNESS and RARE_WEIGHT of
+mtkit/text/language.py by likelihood, and the table is always that of the odd ones. Texts are whole lines, and two and
+three words at a random place of each line; without white space a word is two characters.
 """
 
 from __future__ import annotations

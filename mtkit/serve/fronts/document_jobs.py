@@ -177,7 +177,9 @@ class DocumentJobs:
             translate_document(job.source, job.output, form, translate)
             job.lines = count
             if job.direction.source == AUTO:
-                job.direction, _ = self._service.detect_direction("\n".join(beginning), *job.direction, job.options.model)
+                job.direction, _ = self._service.detect_direction(
+                    "\n".join(beginning), *job.direction, job.options.model
+                )
 
     def _drop_old(self) -> None:
         now = time.monotonic()

@@ -1,10 +1,10 @@
 """Folding of typographic characters on the source side: a model reads the form that it was trained on.
 
-Quotation marks, apostrophes and characters of full or half width have the same meaning as their common forms. Those that
-the training sources have less than a tenth as often as the common form are read as it; the others, such as the full-width
-digits of a Japanese corpus, are kept, and the model stores which. Dashes and what Unicode's compatible form (NFKC, Annex
-15) changes otherwise, such as ligatures and superscripts, may differ in meaning: they are read as their common form where
-no token of the model has them, and they would be unknown.
+Quotation marks, apostrophes and characters of full or half width have the same meaning as their common forms. Those
+that the training sources have less than a tenth as often as the common form are read as it; the others, such as the
+full-width digits of a Japanese corpus, are kept, and the model stores which. Dashes and what Unicode's compatible form
+(NFKC, Annex 15) changes otherwise, such as ligatures and superscripts, may differ in meaning: they are read as their
+common form where no token of the model has them, and they would be unknown.
 """
 
 from __future__ import annotations

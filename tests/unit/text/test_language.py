@@ -72,7 +72,14 @@ def test_codes_of_any_length_name_a_language() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Der Hund schläft.", "the dog", "Le chat dort sous la table.", "今日は天気がいいです。", "Собака спит.", "الكلب نائم"],
+    [
+        "Der Hund schläft.",
+        "the dog",
+        "Le chat dort sous la table.",
+        "今日は天気がいいです。",
+        "Собака спит.",
+        "الكلب نائم",
+    ],
 )
 def test_probabilities_are_the_squares_of_the_classifier_normalised(text: str) -> None:
     langid = pytest.importorskip("py3langid.langid")
