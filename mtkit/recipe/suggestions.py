@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
-from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS, REMOVED_KEYS
-from mtkit.recipe.type_hints import has_path, key_paths
+from mtkit.recipe.synonyms import ABBREVIATIONS, KEY_SYNONYMS, KIND_SYNONYMS, OTHER_ANSWERS, PARTS, REMOVED_KEYS
+from mtkit.recipe.type_hints import (
+    MAX_DEPTH,
+    dataclass_members,
+    field_types,
+    has_path,
+    key_paths,
+    kind_of,
+    strip_annotated,
+    unwrap_hint,
+)
 
 MAX_SUGGESTIONS = 3  # paths in one message
+MISSPELT = 0.8  # similarity of letters at which a key is taken for misspelt
+SAME_SECTION, ANY_SECTION = 0.5, 0.3  # similarity of words: before synonyms of other sections, and at last
+RARE = 3.0  # weight of a part that no known word has
 
 
 def suggest(word: str, known: Sequence[str], *, before: str = "") -> str:
@@ -46,7 +62,13 @@ def suggest_key(
     before = "" if in_file else section + dot
     if name in known:
         return suggest(name, known, before=before)
+    if _normalised(name) in OTHER_ANSWERS:
+        return f"; {OTHER_ANSWERS[_normalised(name)]}"
     synonym = synonym_of(section + dot + name, root, values)
+    if synonym and (synonym.startswith(section) or section + dot + name in KEY_SYNONYMS):
+        return f"; did you mean {synonym}"
+    if similar := _similar_keys(section, name, root, values, SAME_SECTION):
+        return f"; did you mean {similar}"
     if synonym:
         return f"; did you mean {synonym}"
     if other_kinds:
@@ -56,7 +78,104 @@ def suggest_key(
     misplaced = _nearest(path, [each for each in elsewhere if has_path(root, each, values)])
     if 0 < len(misplaced) <= MAX_SUGGESTIONS:
         return f"; did you mean {' or '.join(misplaced)}?"
-    return suggest(name, known, before=before)
+    if match := difflib.get_close_matches(name, known, n=1, cutoff=MISSPELT):
+        return f"; did you mean {before}{match[0]}?"
+    similar = "" if in_list else _similar_keys(section, name, root, values, ANY_SECTION)
+    return f"; did you mean {similar}" if similar else suggest(name, known, before=before)
+
+
+class _Entry(NamedTuple):
+    """Words that a key is found by.
+
+    Attributes:
+        kind: of the innermost mapping that the key needs; empty if there is none.
+        note: a difference in meaning, or the value that is meant.
+    """
+
+    parts: frozenset[str]
+    path: str
+    kind: str
+    note: str
+
+
+def _similar_keys(section: str, name: str, root: Any, values: Mapping[str, Any], least: float) -> str:
+    """The keys and kinds whose words have most in common with a name, with a note; empty if none has enough.
+
+    Searched are all keys, also below kinds that are not chosen, the words of other toolkits, and the kinds. A part that
+    many words have counts less, and another section counts as the square of the similarity.
+    """
+    entries, weights = _entries(root)
+    parts = _parts(name)
+    top = section.partition(".")[0]
+    scores: dict[_Entry, float] = {}
+    for entry in (each for each in entries if each.path not in (section, f"{section}.{name}")):
+        common, total = (
+            sum(weights.get(part, RARE) for part in each) for each in (parts & entry.parts, parts | entry.parts)
+        )
+        score = common / total
+        scores[entry] = score if entry.path.partition(".")[0] == top else score**2
+    best = max(scores.values(), default=0.0)
+    if best < least:
+        return ""
+    found = {
+        entry.path: entry
+        for entry in sorted(scores, key=lambda each: -has_path(root, each.path, values))
+        if scores[entry] == best
+    }
+    selected = [path for path in found if has_path(root, path, values)]
+    paths = (selected or [*found])[:MAX_SUGGESTIONS]
+    entry = found[paths[0]]
+    notes = [f"with kind: {entry.kind}"] if entry.kind and not selected else []
+    notes += [entry.note] if entry.note else []
+    return f"{' or '.join(paths)}?" + (f" ({'; '.join(notes)})" if notes else "")
+
+
+@cache
+def _entries(root: Any) -> tuple[list[_Entry], dict[str, float]]:
+    """What is searched for keys, and the weight of each part: the logarithm of its rarity."""
+    entries = [_Entry(_parts(path.rpartition(".")[2]), path, kind, "") for path, kind in _keys(root, "", "", 0)]
+    values = dict.fromkeys(_values(root, "", 0))
+    entries += [_Entry(_parts(value), path, "", note) for path, value, note in values]
+    names = [(word, kind) for word, stands_for in KIND_SYNONYMS.items() for kind in stands_for]
+    entries += [
+        _Entry(_parts(word), path, "", note) for word, kind in names for path, value, note in values if value == kind
+    ]
+    for word, synonym in KEY_SYNONYMS.items():
+        targets = [target for target in synonym.targets if "." not in word and has_path(root, target)]
+        entries += [_Entry(_parts(word), target, "", synonym.note) for target in targets]
+    counts = Counter(part for entry in entries for part in entry.parts)
+    return entries, {part: math.log(len(entries) / count) for part, count in counts.items()}
+
+
+def _keys(cls: Any, prefix: str, kind: str, depth: int) -> Iterator[tuple[str, str]]:
+    for name, hint in field_types(cls).items():
+        if name != "kind":
+            yield prefix + name, kind
+        for member in dataclass_members(hint) if depth < MAX_DEPTH else ():
+            yield from _keys(member, f"{prefix}{name}.", kind_of(member) or kind, depth + 1)
+
+
+def _values(cls: Any, prefix: str, depth: int) -> Iterator[tuple[str, str, str]]:
+    """Kinds and words that keys take: the path of the key, the value, and a note that states it."""
+    for name, hint in field_types(cls).items():
+        members = [strip_annotated(member) for member in unwrap_hint(hint).members]
+        words = [
+            value for each in members if get_origin(each) is Literal and name != "kind" for value in get_args(each)
+        ]
+        yield from ((prefix + name, word, f"the value {word}") for word in words if isinstance(word, str))
+        for member in dataclass_members(hint) if depth < MAX_DEPTH else ():
+            if (kind := kind_of(member)) is not None:
+                yield prefix + name, kind, f"with kind: {kind}"
+            yield from _values(member, f"{prefix}{name}.", depth + 1)
+
+
+@cache
+def _parts(word: str) -> frozenset[str]:
+    """The words that a key consists of, in their main forms: enc_hid_dim is encoder, hidden, dim."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]", "_", word).lower()
+    long = "_".join(ABBREVIATIONS.get(part, part) for part in spaced.split("_"))
+    singular = (re.sub(r"(?<=[^s]{3})s$", "", part) for part in long.split("_") if part)
+    return frozenset(PARTS.get(part, part) for part in singular)
 
 
 def synonym_of(path: str, root: Any, values: Mapping[str, Any] | None) -> str:
@@ -70,7 +189,7 @@ def synonym_of(path: str, root: Any, values: Mapping[str, Any] | None) -> str:
     synonym = KEY_SYNONYMS.get(path) or KEY_SYNONYMS.get(_normalised(name))
     if synonym is None:
         return ""
-    targets = [target for target in synonym.targets if target != path and has_path(root, target)]
+    targets = [target for target in synonym.targets if target not in (path, parent) and has_path(root, target)]
     targets = [target for target in targets if has_path(root, target, values)] or targets
     siblings = [target for target in targets if target.rpartition(".")[0] == parent]
     targets = (siblings or targets)[:MAX_SUGGESTIONS]

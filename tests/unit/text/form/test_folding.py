@@ -80,7 +80,7 @@ def test_a_trained_tokenizer_stores_its_forms(tmp_path: Path, normaliser: str) -
     src, tgt = tmp_path / "train.en", tmp_path / "train.de"
     src.write_text('it\'s a "dog" , no 1 2 3 .\n' * 200 + "it’s １\n")
     tgt.write_text("„es“ ist ein Hund , nicht 1 2 3 .\n" * 200 + "ja\n")
-    config = TokenizerConfig(vocab_size=200, model_type="char", normaliser=normaliser)
+    config = TokenizerConfig(vocab_size=128, model_type="char", normaliser=normaliser)
     train_pair([src], [tgt], tmp_path, config)
     pair = TokenizerPair.load(tmp_path)
     assert pair.forms == ("" if normaliser == "plain-1" else None)
