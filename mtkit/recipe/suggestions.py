@@ -46,8 +46,9 @@ def suggest_key(
 ) -> str:
     """End of a message about an unknown key: the key that is meant, or the known ones.
 
-    A removed key has a sentence of its own. Otherwise a synonym of another toolkit comes first, then a key of another
-    kind, a key that belongs elsewhere, a misspelt key.
+    A removed key has a sentence of its own. Otherwise a synonym of another toolkit comes first, if it is in the same
+    section, then a key of another kind, a key of this section with similar words, a synonym or a key of another
+    section, a misspelt key, and what has the most similar words in any section.
 
     Args:
         path: of the unknown key.
@@ -67,12 +68,12 @@ def suggest_key(
     synonym = synonym_of(section + dot + name, root, values)
     if synonym and (synonym.startswith(section) or section + dot + name in KEY_SYNONYMS):
         return f"; did you mean {synonym}"
+    if other_kinds and not synonym:
+        return f"; it is a key of kind {other_kinds}"
     if similar := _similar_keys(section, name, root, values, SAME_SECTION):
         return f"; did you mean {similar}"
     if synonym:
         return f"; did you mean {synonym}"
-    if other_kinds:
-        return f"; it is a key of kind {other_kinds}"
     in_list = any(component.isdigit() for component in path.split("."))  # its keys have no namesakes elsewhere
     elsewhere = () if in_list else key_paths(root).get(name, ())
     misplaced = _nearest(path, [each for each in elsewhere if has_path(root, each, values)])

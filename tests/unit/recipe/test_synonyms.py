@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import tokenize
 from pathlib import Path
@@ -12,7 +13,7 @@ from mtkit.errors import RecipeError
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS
-from mtkit.recipe.type_hints import field_types, has_path, kind_of, unwrap_hint
+from mtkit.recipe.type_hints import field_types, has_path, key_paths, kind_of, unwrap_hint
 from mtkit.study.config import StudyConfig
 from tests.toy.studies import RECIPE
 from tests.unit.house.source_code import FILES, PACKAGE, ROOT
@@ -107,6 +108,58 @@ def test_answers(toy: Path, override: str, answer: str) -> None:
     assert location == "command line"
     assert path == key or path.startswith(f"{key}.")
     assert message.startswith(answer)
+
+
+@pytest.mark.parametrize(
+    ("override", "answer"),
+    [
+        ("search.temperature=1", "search.method.temperature?"),
+        ("search.top_p=0.9", "search.method.top_p? (with kind: sampling)"),
+        ("search.nucleus=true", "search.method? (with kind: sampling)"),
+        ("search.mbr=true", "search.rerank?"),
+        ("search.greedy=true", "search.beam_size? (1 is greedy search)"),
+        ("model.num_experts=4", "model.feed_forward.num_experts?"),
+        ("model.mlp_dim=4", "model.d_ff?"),
+        ("model.alibi=true", "positions"),
+        ("model.gelu=true", "model.feed_forward.activation? (the value gelu)"),
+        ("model.enc_hid_dim=4", "model.d_model?"),
+        ("model.attn_pdrop=0.1", "model.attention_dropout?"),
+        ("training.tf_ratio=0.5", "training.decoder_input.teacher_forcing_ratio?"),
+        ("training.cosine=true", "training.schedule? (with kind: cosine)"),
+        ("training.adamw=true", "training.optimiser? (with kind: adamw)"),
+        ("training.save_every=1", "training.checkpoint_every?"),
+        ("training.gradientClip=1", "training.clip_norm?"),
+        ("corpus.max_src_len=1", "corpus.cleaning.max_length?"),
+        ("tokenizer.min_count=1", "tokenizer.min_frequency?"),
+        ("tokenizer.algorithm=bpe", "tokenizer.model_type?"),
+        ("model.vocab_size=1", "tokenizer.vocab_size?"),
+        ("training.device=cpu", "the option --device"),
+    ],
+)
+def test_words_that_people_type(toy: Path, override: str, answer: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(toy), [override])
+    assert answer in str(caught.value)
+
+
+def moved_keys(count: int) -> list[str]:
+    """Keys below the mappings of a section whose names no other key, kind or toolkit has."""
+    others = {*KEY_SYNONYMS, "cross_entropy"}
+    items = ((name, paths[0]) for name, paths in key_paths(Recipe).items() if len(paths) == 1 and "_" in name)
+    alone = [path for name, path in items if path.count(".") > 1 and name not in others]
+    return random.Random(1).sample(sorted(alone), min(count, len(alone)))
+
+
+@pytest.mark.parametrize(
+    "path", [*moved_keys(20), *(pytest.param(each, marks=pytest.mark.slow) for each in moved_keys(200)[20:])]
+)
+def test_a_key_that_stands_too_high_is_found(toy: Path, path: str) -> None:
+    top, name = path.partition(".")[0], path.rpartition(".")[2]
+    camel = re.sub(r"_(\w)", lambda match: match[1].upper(), name)
+    for word in {name, name.upper(), camel}:
+        with pytest.raises(RecipeError) as caught:
+            load_recipe(str(toy), [f"{top}.{word}=1"])
+        assert path in str(caught.value)
 
 
 def test_layers_of_a_recurrent_model_have_one_key(toy: Path) -> None:
