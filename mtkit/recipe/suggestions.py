@@ -25,6 +25,7 @@ from mtkit.recipe.type_hints import (
 MAX_SUGGESTIONS = 3  # paths in one message
 MISSPELT = 0.8  # similarity of letters at which a key is taken for misspelt
 SAME_SECTION, ANY_SECTION = 0.5, 0.3  # similarity of words: before synonyms of other sections, and at last
+OTHER_SECTION = 0.9  # weight of the squared similarity of a key of another section
 RARE = 3.0  # weight of a part that no known word has
 
 
@@ -103,7 +104,7 @@ def _similar_keys(section: str, name: str, root: Any, values: Mapping[str, Any],
     """The keys and kinds whose words have most in common with a name, with a note; empty if none has enough.
 
     Searched are all keys, also below kinds that are not chosen, the words of other toolkits, and the kinds. A part that
-    many words have counts less, and another section counts as the square of the similarity.
+    many words have counts less, and another section counts less than the square of the similarity.
     """
     entries, weights = _entries(root)
     parts = _parts(name)
@@ -114,7 +115,7 @@ def _similar_keys(section: str, name: str, root: Any, values: Mapping[str, Any],
             sum(weights.get(part, RARE) for part in each) for each in (parts & entry.parts, parts | entry.parts)
         )
         score = common / total
-        scores[entry] = score if entry.path.partition(".")[0] == top else score**2
+        scores[entry] = score if entry.path.partition(".")[0] == top else OTHER_SECTION * score**2
     best = max(scores.values(), default=0.0)
     if best < least:
         return ""
@@ -133,7 +134,7 @@ def _similar_keys(section: str, name: str, root: Any, values: Mapping[str, Any],
 
 @cache
 def _entries(root: Any) -> tuple[list[_Entry], dict[str, float]]:
-    """What is searched for keys, and the weight of each part: the logarithm of its rarity."""
+    """Entries that are searched for keys, and the weight of each part: the logarithm of its rarity."""
     entries = [_Entry(_parts(path.rpartition(".")[2]), path, kind, "") for path, kind in _keys(root, "", "", 0)]
     values = dict.fromkeys(_values(root, "", 0))
     entries += [_Entry(_parts(value), path, "", note) for path, value, note in values]

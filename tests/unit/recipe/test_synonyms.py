@@ -113,7 +113,7 @@ def test_answers(toy: Path, override: str, answer: str) -> None:
 @pytest.mark.parametrize(
     ("override", "answer"),
     [
-        ("search.temperature=1", "search.method.temperature?"),
+        ("search.temperature=1", "did you mean search.method.temperature? (with kind: sampling)"),
         ("search.top_p=0.9", "search.method.top_p? (with kind: sampling)"),
         ("search.nucleus=true", "search.method? (with kind: sampling)"),
         ("search.mbr=true", "search.rerank?"),
