@@ -71,11 +71,11 @@ def suggest_key(
         return f"; did you mean {synonym}"
     if other_kinds and not synonym:
         return f"; it is a key of kind {other_kinds}"
-    if similar := _similar_keys(section, name, root, values, SAME_SECTION):
+    in_list = any(component.isdigit() for component in path.split("."))  # its keys have no namesakes elsewhere
+    if not in_list and (similar := _similar_keys(section, name, root, values, SAME_SECTION)):
         return f"; did you mean {similar}"
     if synonym:
         return f"; did you mean {synonym}"
-    in_list = any(component.isdigit() for component in path.split("."))  # its keys have no namesakes elsewhere
     elsewhere = () if in_list else key_paths(root).get(name, ())
     misplaced = _nearest(path, [each for each in elsewhere if has_path(root, each, values)])
     if 0 < len(misplaced) <= MAX_SUGGESTIONS:
