@@ -130,6 +130,8 @@ def _effects(result: ClaimResult, scale: str) -> str:
         names = f"`{each.check.of}` {_standing(each) if scale == 'short' else 'against'} `{each.check.against}`: "
         has_names = scale == "short" or len({(every.check.of, every.check.against) for every in result.checks}) > 1
         word = f": {each.verdict.value}" if scale != "short" and len(result.checks) > 1 else ""
+        if scale != "short" and each.check.expect in ("equal", "not_lower"):  # what "as good" and "no loss" mean here
+            word = f", expected {_expectation(each.check)}{word}"
         texts.append(f"{names if has_names and names != before else ''}{effect_text(each)}{word}")
         before = names
     return "; ".join(texts)
@@ -268,9 +270,13 @@ def _comparison(result: CheckResult, *, is_judged: bool) -> str:
     text = f"`{check.of}` against `{check.against}`: {effect_text(result)}; {values}{pairs}"
     if not is_judged:
         return f"{text}."
-    of = {"equal": "equal within", "not_lower": "not lower by"}.get(check.expect, f"{check.expect} by")
     published = "" if check.published is None else f"; published {check.published:g}"
-    return f"{text}; expected {of} {check.margin:g}{published}: **{result.verdict_text}**."
+    return f"{text}; expected {_expectation(check)}{published}: **{result.verdict_text}**."
+
+
+def _expectation(check: CheckConfig) -> str:
+    of = {"equal": "equal within", "not_lower": "not lower by"}.get(check.expect, f"{check.expect}, margin")
+    return f"{of} {check.margin:g}"
 
 
 def _values(check: CheckConfig, by_seed: Mapping[int, float]) -> str:

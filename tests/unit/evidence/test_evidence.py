@@ -105,6 +105,17 @@ def test_rows_name_the_rate_at_the_end_of_what_was_tried() -> None:
             assert f"the highest of {len(next(iter(tried.values())))} tried" in row
 
 
+def test_rows_name_what_as_good_and_no_loss_mean() -> None:
+    rows = dict(re.findall(r"\]\(#([^)]+)\) \|(.+)", stored_page()))
+    found = 0
+    for claim in read_claims(results_folder()).values():
+        for check in claim.config.checks if claim.config.scale == "adequate" and claim.name in rows else []:
+            text = {"equal": "equal within", "not_lower": "not lower by"}.get(check.expect)
+            found += text is not None
+            assert text is None or f"), expected {text} {check.margin:g}" in rows[claim.name]
+    assert found > 4
+
+
 def test_claims_point_to_larger_tests() -> None:
     configs = {name: read_config(name)[1] for name in claim_names()}
     for config in configs.values():
