@@ -182,6 +182,7 @@ def compile_libraries(compiler: Compiler, folder: Path, names: Sequence[str] = (
         "SEARCHES_HASH": sources.hash_of_searches(),
     }
     options = [*FLAGS, *(f'-D{name}="{value}"' for name, value in hashes.items())]
+    options.append(f"-DLAYOUT={sources.layout_macro()}")
     files = sorted(sources.C_SOURCES.glob("*.c"))
 
     def compile_set(name: str) -> Path | CompilationError:

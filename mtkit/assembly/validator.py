@@ -22,10 +22,8 @@ from mtkit.errors import RecipeError
 from mtkit.evaluation.calibration import Calibration
 from mtkit.models.interface import Objective, TranslationModel
 from mtkit.recipe.sections import Recipe
-from mtkit.search.config import LengthLimit, SamplingConfig
+from mtkit.search.config import LengthLimit, SamplingConfig, SearchConfig
 from mtkit.search.interface import SearchRequest
-from mtkit.search.length_penalty import Average
-from mtkit.search.run import SearchParts
 from mtkit.text.subword.tokenizer import Side, Tokenizer
 from mtkit.training.chunked_loss import TokenPredictions, record_predictions
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
@@ -273,8 +271,9 @@ class TrainingSampler:
     ) -> list[list[list[int]]]:
         """Sample `count` translations of each sentence; reproducible from torch's generator. See TranslationSampler."""
         seed = int(torch.randint(1 << 62, ()))
-        parts = SearchParts(special_ids=special_ids(self.tokenizer), length_penalty=Average(alpha=0.0), n_best=count)
-        search = SamplingConfig(temperature=temperature, num_samples=count, seed=seed).build(parts)
+        method = SamplingConfig(temperature=temperature, num_samples=count, seed=seed)
+        config = SearchConfig(method=method, n_best=count, length_penalty=0.0)
+        search = config.build(special_ids(self.tokenizer))
         max_lengths = torch.tensor([self.limit.of(length) for length in source.real.sum(1).tolist()])
         nbest = search(model, SearchRequest.of(source, max_lengths.to(source.ids.device)))
         return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in nbest]

@@ -1,6 +1,6 @@
 """The fast road of translation: whole searches in a library of C code, without torch.
 
-served         the models and searches that it takes; anything else runs as it is written
+served         the models that it takes; anything else runs as it is written
 fast_search    the fast model: beam search, greedy search, sampling, and scores of given targets
 search_arrays  the arrays that a search shares with the library
 packed_model   a Transformer in the library's structures, from its configuration and weights

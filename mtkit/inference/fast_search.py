@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
@@ -15,34 +14,14 @@ from numpy.typing import NDArray
 from mtkit.inference.packed_model import PackedTransformer
 from mtkit.inference.packing import address, check
 from mtkit.inference.search_arrays import IntegerLists, SearchResults
-from mtkit.inference.structures import Constraints, SamplingSettings, Task
+from mtkit.inference.structures import CONSTANTS, Constraints, SamplingSettings, Task, field_names
 from mtkit.inference.threads import MIN_ITEMS, run_together
 from mtkit.search.config import SamplingConfig, SearchConfig
-from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
+from mtkit.search.hypothesis import Hypothesis, ScoredToken, SearchSettings, SentenceRequest, SpecialIds
+from mtkit.search.support import options
 
-ROWS = 96  # hypotheses in work at once: CHUNK in c/layers.h
+ROWS = CONSTANTS["CHUNK"]  # hypotheses in work at once
 STEPS = 16  # after which signals are handled
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchSettings:
-    """A search, the same for all sentences.
-
-    Attributes:
-        config: for which `unserved_search` is None.
-        special_ids: ids with a meaning.
-        with_log_probs: False allows greedy search to find tokens without all logits; log-probabilities are then NaN.
-        with_attention: return the attention of the hypotheses, averaged over heads.
-        num_alternatives: most probable tokens to return for each position.
-        token_bytes: the bytes of each token, for forbidden texts.
-    """
-
-    config: SearchConfig
-    special_ids: SpecialIds
-    with_log_probs: bool = True
-    with_attention: bool = False
-    num_alternatives: int = 0
-    token_bytes: Sequence[bytes] = ()
 
 
 class FastSearch:
@@ -55,13 +34,14 @@ class FastSearch:
     def __init__(self, model: PackedTransformer, settings: SearchSettings) -> None:
         self.model, self.settings = model, settings
         config, special_ids = settings.config, settings.special_ids
+        self.width, self.n_best = config.num_hypotheses, config.num_kept
         self.is_sampling = isinstance(config.method, SamplingConfig)
-        self.width = config.num_hypotheses
-        self.coverage = 0.0 if self.is_sampling else config.coverage_penalty  # which sampling ignores
-        self.is_single_path = self.is_sampling or (self.width == 1 and not self.coverage)
-        self.is_greedy = self.is_single_path and not self.is_sampling
-        self.stops_early = self.is_single_path or config.early_stopping
-        self.n_best = config.num_returned if self.stops_early else self.width
+        self.is_greedy = config.is_single_path and not self.is_sampling
+        # by the fields of the structures; a single path ignores the stopping rules
+        told = {"stops_early": True, "enough_ends": self.width, **options("native", config)}
+        fields = field_names(Constraints)
+        self._constraint_options = {name: value for name, value in told.items() if name in fields}
+        self._task_options = {name: value for name, value in told.items() if name not in fields}
         self._excluded = np.array([*special_ids.banned, special_ids.eos], dtype=np.int32)
         self._token_bytes = IntegerLists(settings.token_bytes)
 
@@ -106,9 +86,7 @@ class FastSearch:
             constraints=None if constraints is None else ctypes.pointer(constraints),
             sampling=None if sampling is None else ctypes.pointer(sampling[0]),
             **{name: address(array) for name, array in arrays.items()},
-            coverage_weight=self.coverage,
             embedding_scale=self.model.embedding_scale,
-            enough_ends=self.width if self.is_single_path else self.settings.config.patience * self.width,
             num_excluded=len(self._excluded),
             bos=self.settings.special_ids.bos,
             width=self.width,
@@ -118,8 +96,8 @@ class FastSearch:
             max_length=results.tokens.shape[2],
             num_alternatives=self.settings.num_alternatives,
             with_log_probs=with_log_probs,
-            is_single_path=self.is_single_path,
-            stops_early=self.stops_early,
+            is_single_path=self.settings.config.is_single_path,
+            **self._task_options,
         )
         self._run(task, len(requests))
         del kept  # what the constraints point to
@@ -152,12 +130,11 @@ class FastSearch:
             "min_lengths": np.minimum(min_lengths, max_lengths),
         }
 
-    def _constraints(self, requests: Sequence[SentenceRequest]) -> tuple[Constraints | None, Any]:
+    def _constraints(self, requests: Sequence[SentenceRequest]) -> tuple[ctypes.Structure | None, Any]:
         """The constraints on a batch, and the memory that they point to; None: there are none."""
-        config = self.settings.config
         texts = list(dict.fromkeys(text for request in requests for text in request.forbidden))
         has_prefix = any(request.prefix for request in requests)
-        if not (texts or has_prefix or config.no_repeat_ngram or config.repetition_penalty > 1):
+        if not (texts or has_prefix or any(self._constraint_options.values())):
             return None, None
         index = {text: number for number, text in enumerate(texts)}
         prefixes = IntegerLists([request.prefix for request in requests])
@@ -175,21 +152,20 @@ class FastSearch:
             vocab_size=len(token_bytes.first) - 1,
             num_text_bytes=len(text_bytes.elements),
             num_free=requests[0].free_prefix,
-            no_repeat_ngram=config.no_repeat_ngram,
-            repetition_penalty=config.repetition_penalty,
+            **self._constraint_options,
         )
         return constraints, (prefixes, forbidden, text_bytes)
 
-    def _sampling(self, requests: Sequence[SentenceRequest]) -> tuple[SamplingSettings, Any] | None:
+    def _sampling(self, requests: Sequence[SentenceRequest]) -> tuple[ctypes.Structure, Any] | None:
         """The settings of sampling, and the memory that they point to; None: it is another search."""
         method: Any = self.settings.config.method
         if not self.is_sampling:
             return None
         ids = np.array([request.sentence_id for request in requests], dtype=np.int64)
-        numbers = {name: getattr(method, name) for name in ("temperature", "top_p", "epsilon", "seed", "top_k")}
+        numbers = {name: getattr(method, name) for name in field_names(SamplingSettings) if name != "sentence_ids"}
         return SamplingSettings(sentence_ids=address(ids), **numbers), ids
 
-    def _run(self, task: Task, sentences: int) -> None:
+    def _run(self, task: ctypes.Structure, sentences: int) -> None:
         """Run a task on the model's number of threads.
 
         Raises:

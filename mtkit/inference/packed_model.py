@@ -14,9 +14,6 @@ from mtkit.errors import DataError
 from mtkit.hardware import num_threads
 from mtkit.inference.library import native
 from mtkit.inference.packing import (
-    LAYER_NORM,
-    NO_NORM,
-    RMS_NORM,
     Float32,
     PackedParts,
     Packer,
@@ -27,16 +24,16 @@ from mtkit.inference.packing import (
     as_float32,
     check,
 )
-from mtkit.inference.structures import Layer, StackStructure
+from mtkit.inference.structures import CONSTANTS, Layer, StackStructure
 from mtkit.inference.threads import run_in_parts
 from mtkit.layers.norms.config import NoNormConfig, PreNormConfig
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
 from mtkit.layers.positions.config import RoPEConfig
 from mtkit.models.transformer.sharing import sharing_order
 
-NORMS = {"none": NO_NORM, "layer": LAYER_NORM, "rms": RMS_NORM}
+NORMS = {"none": CONSTANTS["NO_NORM"], "layer": CONSTANTS["LAYER_NORM"], "rms": CONSTANTS["RMS_NORM"]}
 FREQUENCY_BASE = 10_000.0  # of sinusoidal positions
-ACTIVATIONS = {"relu": 1, "gelu": 2, "silu": 3}  # as in c/products.h
+ACTIVATIONS = {"relu": CONSTANTS["RELU"], "gelu": CONSTANTS["GELU"], "silu": CONSTANTS["SILU"]}
 
 
 class PackedStack:
@@ -74,7 +71,7 @@ class PackedStack:
             alignment_layer=alignment_layer,
         )
 
-    def _layer(self, name: str, is_decoder: bool, packer: Packer) -> Layer:
+    def _layer(self, name: str, is_decoder: bool, packer: Packer) -> ctypes.Structure:
         config = self._config
         layer = Layer(
             query_key_value=packer.projection(f"{name}.attention.query_key_value"),

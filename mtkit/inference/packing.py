@@ -13,17 +13,20 @@ from numpy.typing import NDArray
 
 from mtkit.hardware import num_threads
 from mtkit.inference.library import native
-from mtkit.inference.structures import Linear, Norm, Pruned
+from mtkit.inference.structures import CONSTANTS, Linear, Norm, Pruned
 from mtkit.inference.threads import run_in_parts
 
 T = TypeVar("T")
 Float32 = NDArray[np.float32]
 Weights = Mapping[str, NDArray[Any]]  # by name, as a model folder stores them; bfloat16 as the bits, uint16
 WeightType = Literal["float32", "bf16", "int8"]
-TYPE_NUMBERS: dict[WeightType, int] = {"float32": 0, "bf16": 1, "int8": 2}  # as in c/products.h
+TYPE_NUMBERS: dict[WeightType, int] = {
+    "float32": CONSTANTS["FLOAT32"],
+    "bf16": CONSTANTS["BFLOAT16"],
+    "int8": CONSTANTS["INT8"],
+}
 INT8_MAX = 127  # of a symmetric signed byte
 MIN_ABS_MAX = 1e-30  # of a row of zeros, to avoid division by zero
-NO_NORM, LAYER_NORM, RMS_NORM = 0, 1, 2  # as in c/layers.h
 
 
 def as_float32(array: NDArray[Any]) -> Float32:
@@ -53,7 +56,7 @@ class PackedProjection:
         arrays: keep its memory alive.
     """
 
-    linear: Linear
+    linear: ctypes.Structure
     arrays: tuple[NDArray[Any] | None, ...]
 
     @classmethod
@@ -80,7 +83,7 @@ class PackedProjection:
         return PackedProjection(linear, (*self.arrays, bias))
 
 
-def empty_projection(shape: tuple[int, ...], dtype: WeightType) -> tuple[Linear, NDArray[np.int32]]:
+def empty_projection(shape: tuple[int, ...], dtype: WeightType) -> tuple[ctypes.Structure, NDArray[np.int32]]:
     """A projection whose weights [D_out, D_in] are to be packed, and their memory."""
     functions: Any = native().functions
     outputs, inputs = shape
@@ -102,7 +105,7 @@ class PrunedOutput:
         scale = max(float(largest), float(np.finfo(np.float32).tiny)) / INT8_MAX
         linear, self._panels = empty_projection(weight.shape, "int8")
         self._weight, self._bias = weight, None if bias is None else as_float32(bias)
-        self.structure = Pruned(linear, address(weight), address(self._bias), scale)
+        self.structure = Pruned(rounded=linear, weight=address(weight), bias=address(self._bias), scale=scale)
         function: Any = native().functions.mtkit_pack_pruned  # type: ignore[union-attr]
         maxima = [np.full(2, 0 if np.isfinite(largest) else np.nan, dtype=np.float32)]
 
@@ -162,7 +165,7 @@ class Packer:
         """The table NAME in float32."""
         return self.shared(as_float32, self.weights[name])
 
-    def projection(self, name: str) -> Linear:
+    def projection(self, name: str) -> ctypes.Structure:
         """The projection NAME.weight, with NAME.bias if there is one."""
         return self.pack(self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias")).linear
 
@@ -172,11 +175,11 @@ class Packer:
         self.kept.append(packed)
         return packed
 
-    def norm(self, name: str, kind: int, epsilon: float) -> Norm:
+    def norm(self, name: str, kind: int, epsilon: float) -> ctypes.Structure:
         """The norm NAME."""
-        if kind == NO_NORM:
-            return Norm(kind=NO_NORM)
+        if kind == CONSTANTS["NO_NORM"]:
+            return Norm(kind=kind)
         arrays = [self.weights.get(f"{name}.{part}") for part in ("weight", "bias")]
         weight, bias = (None if each is None else as_float32(each) for each in arrays)
         self.kept.append((weight, bias))
-        return Norm(address(weight), address(bias), epsilon, kind)
+        return Norm(weight=address(weight), bias=address(bias), epsilon=epsilon, kind=kind)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.inference.structures import CONSTANTS
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 
-FAILED = -1  # as in c/search.h
+FAILED = CONSTANTS["FAILED"]
 
 
 class IntegerLists:

@@ -1,106 +1,49 @@
-"""The structures and functions of the native library, as ctypes sees them."""
+"""The structures, constants and functions of the native library, as ctypes sees them.
+
+Structures and constants are read from the C headers. `declare` compares the place of each field with that in the
+library.
+"""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from ctypes import POINTER, c_double, c_float, c_int, c_int32, c_int64, c_void_p
+from typing import Any
+
+from mtkit.inference.sources import Field, read_constants, read_structures
+
+CONSTANTS: Mapping[str, int] = read_constants()
+_TYPES: dict[str, Any] = {"int32_t": c_int32, "int64_t": c_int64, "float": c_float, "double": c_double}
 
 
-def fields(kind: type, names: str) -> list[tuple[str, type]]:
-    """Fields of one type."""
-    return [(name, kind) for name in names.split()]
+def define(structures: Mapping[str, list[Field]]) -> dict[str, type[ctypes.Structure]]:
+    """The classes of structures, each of which may contain and point to those before it."""
+    defined: dict[str, type[ctypes.Structure]] = {}
+    for name, fields in structures.items():
+        types = [_type(field, defined) for field in fields]
+        layout = [(field.name, each) for field, each in zip(fields, types, strict=True)]
+        defined[name] = type(name, (ctypes.Structure,), {"_fields_": layout})
+    return defined
 
 
-class Linear(ctypes.Structure):
-    """A projection; see c/products.h."""
-
-    _fields_ = (*fields(c_void_p, "panels bias scale"), *fields(c_int32, "inputs outputs type"))
-
-
-class Norm(ctypes.Structure):
-    """A norm; see c/layers.h."""
-
-    _fields_ = (*fields(c_void_p, "weight bias"), ("epsilon", c_float), ("kind", c_int32))
+def _type(field: Field, defined: Mapping[str, type[ctypes.Structure]]) -> Any:
+    if not field.is_pointer:
+        return defined.get(field.type) or _TYPES[field.type]
+    return POINTER(defined[field.type]) if field.type in defined else c_void_p
 
 
-class Layer(ctypes.Structure):
-    """A layer of encoder or decoder; see c/layers.h."""
-
-    _fields_ = (
-        *fields(Linear, "query_key_value out source_query source_key_value source_out inner outer"),
-        *fields(Norm, "norm source_norm feed_forward_norm"),
-        *fields(c_int32, "heads source_heads activation is_pre_norm"),
-    )
+def field_names(structure: type[ctypes.Structure]) -> list[str]:
+    """The names of the fields of a structure, in their order."""
+    return [each[0] for each in structure._fields_]
 
 
-class StackStructure(ctypes.Structure):
-    """The layers of encoder or decoder; see c/layers.h."""
-
-    _fields_ = (
-        ("layers", POINTER(Layer)),
-        *fields(Norm, "embedding_norm final_norm"),
-        *fields(c_float, "scale source_scale"),
-        *fields(c_int32, "num_layers d_model head_dim rotate_halves alignment_layer"),
-    )
-
-
-class Pruned(ctypes.Structure):
-    """An output projection that finds its largest output; see c/ranking.h."""
-
-    _fields_ = (
-        ("rounded", Linear),
-        *fields(c_void_p, "weight bias"),
-        *fields(c_float, "scale max_norm max_rounding_norm max_bias"),
-    )
-
-
-class Constraints(ctypes.Structure):
-    """Constraints on the translations of a batch; see c/constraints.h."""
-
-    _fields_ = (
-        *fields(c_void_p, "prefixes first_prefix token_bytes first_token_byte"),
-        *fields(c_void_p, "text_bytes first_text_byte forbidden_texts first_forbidden"),
-        *fields(c_int32, "vocab_size num_text_bytes num_free no_repeat_ngram"),
-        ("repetition_penalty", c_float),
-    )
-
-
-class SamplingSettings(ctypes.Structure):
-    """Settings of sampling; see Sampling in c/search.h."""
-
-    _fields_ = (
-        ("sentence_ids", c_void_p),
-        *fields(c_double, "temperature top_p epsilon"),
-        ("seed", c_int64),
-        ("top_k", c_int32),
-    )
-
-
-class Task(ctypes.Structure):
-    """Arguments and results of a search; see Task in c/search.h."""
-
-    _fields_ = (
-        ("decoder", POINTER(StackStructure)),
-        ("output", POINTER(Linear)),
-        ("pruned", POINTER(Pruned)),
-        ("constraints", POINTER(Constraints)),
-        ("sampling", POINTER(SamplingSettings)),
-        *fields(c_void_p, "embeddings positions rotations excluded divisors summands states first_states"),
-        *fields(c_void_p, "source_lengths max_lengths min_lengths"),
-        *fields(c_void_p, "tokens log_probs scores lengths is_finished counts"),
-        *fields(c_void_p, "attention first_attention alternatives alternative_log_probs"),
-        *fields(c_float, "coverage_weight embedding_scale enough_ends"),
-        *fields(c_int32, "num_excluded bos width n_best num_sentences max_source_length max_length num_alternatives"),
-        *fields(c_int32, "with_log_probs is_single_path stops_early next_sentence"),
-    )
-
-
-# in the order of mtkit_sizeof in c/library.c
-STRUCTURES = (Linear, Norm, Layer, StackStructure, Constraints, SamplingSettings, Pruned, Task)
+STRUCTURES = define(read_structures())
+Linear, Pruned, Norm, Layer, StackStructure, Constraints, SamplingSettings, Task = STRUCTURES.values()
 
 # name: types of the result and of the arguments
 FUNCTIONS = {
-    "mtkit_sizeof": (c_int64, c_int),
+    "mtkit_layout": (POINTER(c_int32),),
     "mtkit_packed_elements": (c_int64, c_int, c_int, c_int),
     "mtkit_pack": (c_int, c_void_p, c_void_p, c_int, c_int, c_void_p, c_void_p),
     "mtkit_pack_pruned": (c_int, c_void_p, c_int, c_int, c_void_p, c_void_p),
@@ -114,16 +57,23 @@ FUNCTIONS = {
 
 
 def declare(library: ctypes.CDLL) -> ctypes.CDLL:
-    """State the types of arguments and results of all functions, and compare the sizes of the structures.
+    """State the types of arguments and results of all functions, and compare the layout of the structures.
 
     Raises:
         AttributeError: the library lacks a function.
-        ValueError: a structure has another size.
+        ValueError: a field of a structure has another place or size.
     """
     for name, (result, *arguments) in FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
-    for index, structure in enumerate(STRUCTURES):
-        if library.mtkit_sizeof(index) != ctypes.sizeof(structure):
-            raise ValueError(f"{structure.__name__} has another size in the native library")
+    layout, index = library.mtkit_layout(), 0
+    for name, fields in read_structures().items():
+        for each in fields:
+            field: Any = getattr(STRUCTURES[name], each.name)
+            if (layout[index], layout[index + 1]) != (field.offset, field.size):
+                raise ValueError(f"{name}.{each.name} has another place or size in the native library")
+            index += 2
+        if layout[index] != ctypes.sizeof(STRUCTURES[name]):
+            raise ValueError(f"{name} has another size in the native library")
+        index += 1
     return library

@@ -5,6 +5,7 @@ A model takes part through `start` and `step` alone (interface.py), so that ever
     hypothesis        requests and results for single sentences
     interface         Stepper, DecoderState, DecoderStep: how search calls a model; SearchRequest and Hypothesis
     config            the recipe's `search:`, the methods, and the union of kinds that a recipe can name
+    support           search key by engine: native backend, and the programs that models are exported for
     run               set-up that all methods share: limits, constraints, batch compaction
     beam/             beam search: the loop, live and finished hypotheses, selection, diverse groups, coverage
     single_path       greedy search, and sampling: temperature, top-k, nucleus and epsilon sampling

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from mtkit.config import Limits, config
+from mtkit.search.hypothesis import SearchSettings, SpecialIds
 from mtkit.search.length_penalty import Average, LengthPenalty, LengthPenaltyConfig
 
 if TYPE_CHECKING:
+    from mtkit.search.beam.stopping import StoppingRule
     from mtkit.search.constraints import Constraint
-    from mtkit.search.interface import SpecialIds
-    from mtkit.search.run import Search, SearchParts
+    from mtkit.search.run import Search
     from mtkit.search.single_path import Sampling
 
 
@@ -33,7 +34,7 @@ class SearchMethod(ABC):
         """Raise ValueError if the method does not work with this beam size."""
 
     @abstractmethod
-    def build(self, parts: SearchParts) -> Search:
+    def build(self, settings: SearchSettings) -> Search:
         """The search."""
 
 
@@ -45,12 +46,12 @@ class BeamConfig(SearchMethod):
 
     seed: ClassVar[None] = None
 
-    def build(self, parts: SearchParts) -> Search:
+    def build(self, settings: SearchSettings) -> Search:
         """See SearchMethod."""
         from mtkit.search.beam.beam import build_beam_search
         from mtkit.search.beam.selection import TopExtensions
 
-        return build_beam_search(parts, TopExtensions())
+        return build_beam_search(settings, TopExtensions())
 
 
 @config
@@ -72,12 +73,12 @@ class DiverseBeamConfig(SearchMethod):
         if beam_size % self.groups:
             raise ValueError(f"method.groups: {self.groups} does not divide beam_size {beam_size}")
 
-    def build(self, parts: SearchParts) -> Search:
+    def build(self, settings: SearchSettings) -> Search:
         """See SearchMethod."""
         from mtkit.search.beam.beam import build_beam_search
         from mtkit.search.beam.selection import DiverseBeam
 
-        return build_beam_search(parts, DiverseBeam(groups=self.groups, diversity_strength=self.diversity_strength))
+        return build_beam_search(settings, DiverseBeam(groups=self.groups, diversity_strength=self.diversity_strength))
 
 
 @config
@@ -110,19 +111,20 @@ class SamplingConfig(SearchMethod):
         """See SearchMethod."""
         return self.num_samples
 
-    def build(self, parts: SearchParts) -> Search:
+    def build(self, settings: SearchSettings) -> Search:
         """See SearchMethod."""
         from mtkit.search.single_path import SinglePathSearch
 
-        return SinglePathSearch(parts, self.chooser(), self.num_samples)
+        return SinglePathSearch(settings, self.chooser(), self.num_samples)
 
     def chooser(self) -> Sampling:
         """Chooser of the next token."""
-        from mtkit.search.single_path import Sampling
+        from mtkit.search.single_path import EpsilonTruncation, NucleusTruncation, Sampling, TopKTruncation, Truncation
 
-        return Sampling(
-            temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, epsilon=self.epsilon, seed=self.seed
-        )
+        truncations: list[Truncation] = [NucleusTruncation(self.top_p), EpsilonTruncation(self.epsilon)]
+        if self.top_k:
+            truncations.append(TopKTruncation(self.top_k))
+        return Sampling(temperature=self.temperature, truncations=tuple(truncations), seed=self.seed)
 
 
 SearchMethodConfig = BeamConfig | DiverseBeamConfig | SamplingConfig
@@ -237,14 +239,24 @@ class SearchConfig:
         ignored = dict.fromkeys(self.method.ignored_keys, f"method.kind {self.method.kind}")
         if not self.early_stopping:
             ignored.setdefault("patience", "early_stopping false")
-        if self.beam_size == 1 and not self.coverage_penalty:
+        if self.is_single_path:
             ignored = {"patience": "beam_size 1", "early_stopping": "beam_size 1"} | ignored
         return ignored
+
+    @property
+    def is_single_path(self) -> bool:
+        """True if hypotheses do not compete while they grow: sampling, and greedy search, a beam of one."""
+        return isinstance(self.method, SamplingConfig) or (self.beam_size == 1 and not self.coverage_penalty)
 
     @property
     def num_returned(self) -> int:
         """Hypotheses of a sentence that the search returns: the n best, or all if they are to be reranked."""
         return self.n_best if self.rerank is None else self.num_hypotheses
+
+    @property
+    def num_kept(self) -> int:
+        """Finished hypotheses that the search keeps: those returned, or all that PresentScoreReached compares."""
+        return self.num_returned if self.early_stopping or self.is_single_path else self.num_hypotheses
 
     def limited_to(self, max_target_length: int | None) -> SearchConfig:
         """This search for a model that can generate `max_target_length` tokens, the end of sentence counted.
@@ -258,13 +270,19 @@ class SearchConfig:
 
     def with_plain_beam(self, beam_size: int) -> SearchConfig:
         """Beam search for the single best translation, with this search's limits, penalties and constraints."""
-        return replace(self, beam_size=beam_size, n_best=1, rerank=None, method=BeamConfig())
+        return replace(self, beam_size=beam_size, **ONE_BEST)
 
     def penalty(self) -> LengthPenalty:
         """The length penalty."""
         if isinstance(self.length_penalty, int | float):
             return Average(alpha=float(self.length_penalty))
         return self.length_penalty
+
+    def stopping_rules(self) -> tuple[StoppingRule, ...]:
+        """Rules any of which ends the beam search of a line."""
+        from mtkit.search.beam.stopping import BoundReached, EnoughEnded, PresentScoreReached
+
+        return (EnoughEnded(self.patience), BoundReached()) if self.early_stopping else (PresentScoreReached(),)
 
     def constraints(self) -> tuple[Constraint, ...]:
         """Constraints that apply to every line."""
@@ -278,26 +296,12 @@ class SearchConfig:
         return tuple(constraints)
 
     def build(self, special_ids: SpecialIds, *, with_log_probs: bool = True, with_attention: bool = False) -> Search:
-        """The search.
-
-        Args:
-            special_ids: ids with a meaning.
-            with_log_probs: False if scores are not needed; greedy search is faster then.
-            with_attention: return attention with the hypotheses.
-        """
-        from mtkit.search.beam.coverage import Coverage
-        from mtkit.search.run import SearchParts
-
-        parts = SearchParts(
-            special_ids=special_ids,
-            length_penalty=self.penalty(),
-            beam_size=self.beam_size,
-            n_best=self.num_returned,
-            patience=self.patience,
-            early_stopping=self.early_stopping,
-            constraints=self.constraints(),
-            coverage=Coverage(self.coverage_penalty) if self.coverage_penalty else None,
-            with_log_probs=with_log_probs,
-            with_attention=with_attention,
+        """The search of the reference implementation; arguments as the attributes of SearchSettings."""
+        settings = SearchSettings(
+            config=self, special_ids=special_ids, with_log_probs=with_log_probs, with_attention=with_attention
         )
-        return self.method.build(parts)
+        return self.method.build(settings)
+
+
+# what `with_plain_beam` replaces besides beam_size
+ONE_BEST: dict[str, Any] = {"n_best": 1, "rerank": None, "method": BeamConfig()}

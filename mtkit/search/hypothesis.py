@@ -19,6 +19,27 @@ class SpecialIds:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """A search and what it returns, the same for all sentences; for the reference and for the native backend.
+
+    Attributes:
+        config: the SearchConfig.
+        special_ids: ids with a meaning.
+        with_log_probs: False allows greedy search to skip work on logits; log-probabilities are then NaN.
+        with_attention: return the attention of the hypotheses, averaged over heads.
+        num_alternatives: most probable tokens to return for each position (native backend).
+        token_bytes: the bytes of each token, for forbidden texts (native backend).
+    """
+
+    config: Any  # whose module imports the searches
+    special_ids: SpecialIds
+    with_log_probs: bool = True
+    with_attention: bool = False
+    num_alternatives: int = 0
+    token_bytes: Sequence[bytes] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class SentenceRequest:
     """A sentence to be translated.
 

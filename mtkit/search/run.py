@@ -3,48 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from mtkit.search.beam.coverage import Coverage
 from mtkit.search.constraints import Constraint, Prefixes
-from mtkit.search.interface import DecoderState, Hypothesis, SearchRequest, SpecialIds, Stepper
-from mtkit.search.length_penalty import LengthPenalty
+from mtkit.search.hypothesis import SearchSettings
+from mtkit.search.interface import DecoderState, Hypothesis, SearchRequest, Stepper
 
 COMPACT_FRACTION = 32  # a batch is compacted when 1 in 32 sentences is finished: removing them costs time in each layer
 
 Search = Callable[[Stepper, SearchRequest], list[list[Hypothesis]]]  # the n best hypotheses of each sentence
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchParts:
-    """The settings of a search in the form of objects, the same for every method.
-
-    Attributes:
-        special_ids: ids with a meaning.
-        length_penalty: scores the finished hypotheses.
-        beam_size: hypotheses of each sentence that beam search follows.
-        n_best: hypotheses returned for each sentence.
-        patience: see BeamSearch.
-        early_stopping: see BeamSearch.
-        constraints: applied to the log-probabilities of the next token, in this order.
-        coverage: added to the scores of beam search, or None.
-        with_log_probs: False allows greedy search to skip a pass over the logits; log-probabilities are then NaN.
-        with_attention: return the attention of the hypotheses.
-    """
-
-    special_ids: SpecialIds
-    length_penalty: LengthPenalty
-    beam_size: int = 1
-    n_best: int = 1
-    patience: float = 1.0
-    early_stopping: bool = True
-    constraints: tuple[Constraint, ...] = ()
-    coverage: Coverage | None = None
-    with_log_probs: bool = True
-    with_attention: bool = False
 
 
 class SearchRun:
@@ -61,17 +30,19 @@ class SearchRun:
         unconstrained_lengths: lengths at which no length limit applies to any sentence, so that no step checks them.
     """
 
-    def __init__(self, parts: SearchParts, stepper: Stepper, request: SearchRequest, *, per_sentence: int) -> None:
-        self.parts = parts
+    def __init__(
+        self, settings: SearchSettings, stepper: Stepper, request: SearchRequest, *, per_sentence: int
+    ) -> None:
+        self.settings = settings
         self.stepper = stepper
         self.request = request
         self.per_sentence = per_sentence
-        self.constraints = (*parts.constraints, *request.constraints)
+        self.constraints: tuple[Constraint, ...] = (*settings.config.constraints(), *request.constraints)
         self.max_length = request.max_length.repeat_interleave(per_sentence)  # [items]
         self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(per_sentence)
         self.device = self.max_length.device
-        self.eos = parts.special_ids.eos
-        self.banned = torch.tensor(parts.special_ids.banned, dtype=torch.int64, device=self.device)
+        self.eos = settings.special_ids.eos
+        self.banned = torch.tensor(settings.special_ids.banned, dtype=torch.int64, device=self.device)
         self.unconstrained_lengths = range(int(self.min_length.max()), int(self.max_length.min()))
 
     @property

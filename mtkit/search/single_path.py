@@ -14,9 +14,10 @@ from torch import Tensor
 
 from mtkit.search.constraints import Prefixes
 from mtkit.search.fast_topk import log_normaliser, row_chunks, top_k
+from mtkit.search.hypothesis import SearchSettings
 from mtkit.search.interface import DecoderStep, Hypothesis, SearchRequest, Stepper
 from mtkit.search.length_penalty import LengthPenalty
-from mtkit.search.run import SearchParts, SearchRun, compaction_order
+from mtkit.search.run import SearchRun, compaction_order
 
 
 class SampleKey(NamedTuple):
@@ -53,19 +54,19 @@ class SinglePathSearch:
     """Follows `num_paths` independent paths for each sentence.
 
     Attributes:
-        parts: `n_best` is at most `num_paths`; beam size, patience and coverage are ignored.
+        settings: `n_best` is at most `num_paths`; beam size, patience and coverage are ignored.
         choose: chooses the next token.
         num_paths: hypotheses of each sentence; more than one are useful only if `choose` is random.
     """
 
-    parts: SearchParts
+    settings: SearchSettings
     choose: TokenChooser = argmax
     num_paths: int = 1
 
     @property
     def with_log_probs(self) -> bool:
         """True if log-probabilities are computed: on request, or to rank several hypotheses."""
-        return self.parts.with_log_probs or self.num_paths > 1
+        return self.settings.with_log_probs or self.num_paths > 1
 
     @torch.inference_mode()
     def __call__(self, stepper: Stepper, request: SearchRequest) -> list[list[Hypothesis]]:
@@ -74,9 +75,10 @@ class SinglePathSearch:
             return []
         run = _PathRun(self, stepper, request)
         run.run()
-        hypotheses = run.history.hypotheses(self.parts.length_penalty, with_log_probs=run.computes_log_probs)
+        config = self.settings.config
+        hypotheses = run.history.hypotheses(config.penalty(), with_log_probs=run.computes_log_probs)
         sentences = [hypotheses[i * self.num_paths : (i + 1) * self.num_paths] for i in range(request.num_sentences)]
-        return [sorted(paths, key=lambda h: (not h.failed, -h.score))[: self.parts.n_best] for paths in sentences]
+        return [sorted(paths, key=lambda h: (not h.failed, -h.score))[: config.num_returned] for paths in sentences]
 
 
 class _HistoryStep(NamedTuple):
@@ -159,7 +161,7 @@ class _PathRun(SearchRun):
     """One search; the items of a sentence are its paths."""
 
     def __init__(self, search: SinglePathSearch, stepper: Stepper, request: SearchRequest) -> None:
-        super().__init__(search.parts, stepper, request, per_sentence=search.num_paths)
+        super().__init__(search.settings, stepper, request, per_sentence=search.num_paths)
         self.choose = search.choose
         self.with_log_probs = search.with_log_probs
         self.computes_log_probs = search.with_log_probs or bool(self.constraints)  # constraints work on them
@@ -169,7 +171,7 @@ class _PathRun(SearchRun):
         """Extend all paths by one token after another, until every path has ended."""
         state = self.start()
         path = torch.arange(self.num_items, device=self.device)  # [rows] index of each row's path
-        token = torch.full_like(path, self.parts.special_ids.bos)
+        token = torch.full_like(path, self.settings.special_ids.bos)
         tokens = token.new_zeros(path.numel(), 0)  # [rows, t], grown only if there are constraints, which need it
         finished = torch.zeros_like(path, dtype=torch.bool)  # ended, but still in the batch
         length = 0
@@ -184,7 +186,7 @@ class _PathRun(SearchRun):
             state = step.state
             chosen = self._next_token(step, path, tokens, at_limit)
             token = chosen.token
-            attention = step.attention if self.parts.with_attention else None
+            attention = step.attention if self.settings.with_attention else None
             self.history.add(path, token, chosen.value, attention)
             if self.constraints:
                 tokens = torch.cat([tokens, token.unsqueeze(1)], dim=1)
@@ -249,25 +251,66 @@ class _PathRun(SearchRun):
 _ODD = (-7046029254386353131, -4658895280553007687, -7723592293110705685)  # splitmix64's constants as signed integers
 
 
+class Truncation(Protocol):
+    """Decides which tokens of a distribution are sampled from; the most probable one always is."""
+
+    def __call__(self, prob: Tensor, mass_before: Tensor) -> Tensor:
+        """Bool, tokens that are kept; all [rows, V], of tokens in descending order of probability.
+
+        Args:
+            prob: probabilities before truncation.
+            mass_before: sums of the probabilities of all more probable tokens.
+        """
+
+
+@dataclass(frozen=True)
+class NucleusTruncation:
+    """The smallest set of tokens with this mass (Holtzman et al. 2020); 1: all."""
+
+    mass: float
+
+    def __call__(self, prob: Tensor, mass_before: Tensor) -> Tensor:
+        """See Truncation."""
+        return mass_before < self.mass
+
+
+@dataclass(frozen=True)
+class EpsilonTruncation:
+    """Tokens with at least this probability, epsilon sampling (Hewitt et al. 2022); 0: all."""
+
+    epsilon: float
+
+    def __call__(self, prob: Tensor, mass_before: Tensor) -> Tensor:
+        """See Truncation."""
+        return prob >= self.epsilon
+
+
+@dataclass(frozen=True)
+class TopKTruncation:
+    """The most probable tokens (Fan et al. 2018)."""
+
+    count: int
+
+    def __call__(self, prob: Tensor, mass_before: Tensor) -> Tensor:
+        """See Truncation."""
+        return torch.arange(prob.size(1), device=prob.device).lt(self.count).expand_as(prob)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """Sample tokens from softmax(logits / temperature), truncated by all of the options and renormalised.
+    """Sample tokens from softmax(logits / temperature), truncated and renormalised.
 
     The random number of each choice is a function of (seed, sentence, path, step) alone, so that it does not depend on
     batches, their order or the number of workers.
 
     Attributes:
         temperature: divides the logits.
-        top_k: number of the most probable tokens that are kept (Fan et al. 2018); 0: all.
-        top_p: the smallest set of tokens with this mass is kept (Holtzman et al. 2020); 1: all.
-        epsilon: tokens with at least this probability are kept (Hewitt et al. 2022); 0: all.
+        truncations: a token is kept if all of them keep it.
         seed: of the random numbers.
     """
 
     temperature: float
-    top_k: int
-    top_p: float
-    epsilon: float
+    truncations: tuple[Truncation, ...]
     seed: int
 
     def __call__(self, logits: Tensor, key: SampleKey) -> tuple[Tensor, Tensor]:
@@ -285,11 +328,10 @@ class Sampling:
         scaled, column = (logits.double() / self.temperature).sort(dim=1, descending=True, stable=True)
         prob = scaled.softmax(1)  # [rows, V]
         mass_before = prob.cumsum(1) - prob  # mass of all tokens that are more probable
-        keep = mass_before < self.top_p
-        keep &= prob >= self.epsilon
+        keep = torch.ones_like(prob, dtype=torch.bool)
+        for truncation in self.truncations:
+            keep &= truncation(prob, mass_before)
         keep[:, 0] = True
-        if self.top_k:
-            keep[:, self.top_k :] = False
         return prob * keep, column
 
 

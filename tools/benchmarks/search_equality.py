@@ -22,11 +22,11 @@ import numpy as np
 import torch
 
 from mtkit.corpus.order.collate import collate_source
-from mtkit.inference.fast_search import FastModel, SearchSettings
+from mtkit.inference.fast_search import FastModel
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.search.config import LengthLimit, MaxLength, SamplingConfig, SearchConfig
 from mtkit.search.constraints import ForbiddenTexts, ForcedPrefix, TokenBytes
-from mtkit.search.hypothesis import Hypothesis, SentenceRequest
+from mtkit.search.hypothesis import Hypothesis, SearchSettings, SentenceRequest
 from mtkit.search.interface import SearchRequest
 from mtkit.search.length_penalty import GNMT, WordReward
 from mtkit.search.single_path import SampleKey, Sampling, SinglePathSearch, uniform

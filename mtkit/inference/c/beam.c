@@ -2,7 +2,7 @@
 
 int rank_extensions(Search *s, int row, Logits *logits) {
     const int n = s->active_of[row], width = s->task->width;
-    const float *model_logits = restrict_logits(s, row, logits, 0);
+    float *model_logits = restrict_logits(s, row, logits, 0);
     if (!model_logits) return 0;
     Ranking ranking = {s->candidates + (size_t)n * width, width, s->num_candidates[n]};
     rank_row(&ranking, logits, s->now.log_prob[row] - s->normaliser[row], row);
@@ -55,17 +55,37 @@ static void end_hypotheses(Search *s, Active *a, int first, const Candidate *bes
     a->ended += num_ends;
 }
 
-/* Whether the search of a sentence ends: enough hypotheses have ended, or the bound of the score says that none can still
-   enter the n best; without early stopping, as the score at the present length says. */
-static int cannot_improve(const Search *s, const Active *a, float best) {
+/* ---- stopping rules, as in mtkit/search/beam/stopping.py; `best` is the log-probability of the best live hypothesis ---- */
+
+static int have_enough_ended(const Search *s, const Active *a, float best) {
+    (void)best;
+    return s->task->stops_early && a->ended && (float)a->ended >= s->task->enough_ends;
+}
+
+/* The score that a further hypothesis must exceed; -inf while fewer than n_best have ended. */
+static float worst_score(const Task *task, const Active *a) {
+    const int count = task->counts[a->sentence];
+    return count < task->n_best ? -INFINITY : task->scores[(size_t)a->sentence * task->n_best + count - 1];
+}
+
+static int is_bound_reached(const Search *s, const Active *a, float best) {
     const Task *task = s->task;
-    const int count = task->counts[a->sentence], max_length = task->max_lengths[a->sentence];
-    if (task->stops_early && a->ended && (float)a->ended >= task->enough_ends) return 1;
-    if (count < task->n_best) return 0;
-    const float bound = task->stops_early
-                            ? fmaxf(score_of(task, best, a->length + 2), score_of(task, best, max_length + 1))
-                            : score_of(task, best, a->length + 1);
-    return bound <= task->scores[(size_t)a->sentence * task->n_best + count - 1];
+    const int max_length = task->max_lengths[a->sentence];
+    const float bound = fmaxf(score_of(task, best, a->length + 2), score_of(task, best, max_length + 1));
+    return task->stops_early && bound <= worst_score(task, a);
+}
+
+static int is_present_score_reached(const Search *s, const Active *a, float best) {
+    return !s->task->stops_early && score_of(s->task, best, a->length + 1) <= worst_score(s->task, a);
+}
+
+static int (*const STOPPING_RULES[])(const Search *s, const Active *a, float best) = {
+    have_enough_ended, is_bound_reached, is_present_score_reached};
+
+static int is_stopped(const Search *s, const Active *a, float best) {
+    for (size_t i = 0; i < sizeof STOPPING_RULES / sizeof *STOPPING_RULES; i++)
+        if (STOPPING_RULES[i](s, a, best)) return 1;
+    return 0;
 }
 
 int advance_beam(Search *s, Active *a, int first, int to) {
@@ -79,7 +99,7 @@ int advance_beam(Search *s, Active *a, int first, int to) {
     const int count = a->length >= s->task->max_lengths[a->sentence] ? 0 : s->num_candidates[n];
     sort_candidates(s, best, count);
     end_hypotheses(s, a, first, best, count);
-    if (!count || cannot_improve(s, a, best[0].total)) return 1;
+    if (!count || is_stopped(s, a, best[0].total)) return 1;
     for (int k = 0; k < count; k++)
         extend(s, a, &(Extension){best[k].row, best[k].token, best[k].model_log_prob, best[k].total}, to + k);
     a->width = count;

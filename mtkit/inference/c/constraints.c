@@ -21,22 +21,41 @@ int forced_token(const Constraints *constraints, int sentence, int length) {
     return length < first[1] - first[0] ? constraints->prefixes[first[0] + length] : -1;
 }
 
+/* ---- repetition penalty ---- */
+
 /* Multiply the log-probabilities of used tokens. */
-static void penalise_repetition(const Prefix *prefix, float penalty, float normaliser, Logits *logits,
-                                const float *model_logits) {
-    for (int t = 0; t < prefix->length; t++)
-        logits->values[prefix->tokens[t]] = normaliser + penalty * (model_logits[t] - normaliser);
+static int penalise_repetition(Constrainer *constrainer, const Prefix *prefix, Logits *logits) {
+    const float penalty = constrainer->constraints->repetition_penalty;
+    for (int t = 0; penalty && t < prefix->length; t++)
+        logits->values[prefix->tokens[t]] = prefix->normaliser + penalty * (prefix->model_logits[t] - prefix->normaliser);
+    return 1;
 }
 
+static int undo_penalty(const Constraints *constraints, const Prefix *prefix, int token, float *logit) {
+    for (int t = 0; constraints->repetition_penalty && t < prefix->length; t++)
+        if (prefix->tokens[t] == token) {
+            *logit = prefix->model_logits[t];
+            return 1;
+        }
+    return 0;
+}
+
+/* ---- no n-gram twice ---- */
+
 /* Forbid tokens that would complete an n-gram which the hypothesis contains already. */
-static void forbid_repeated_ngrams(const Prefix *prefix, int size, Logits *logits) {
+static int forbid_repeated_ngrams(Constrainer *constrainer, const Prefix *prefix, Logits *logits) {
+    const int size = constrainer->constraints->no_repeat_ngram;
+    if (!size || prefix->length < size) return 1;
     const int32_t *recent = prefix->tokens + prefix->length - (size - 1);
     for (int i = 0; i + size <= prefix->length; i++) {
         int is_equal = 1;
         for (int j = 0; j < size - 1; j++) is_equal &= prefix->tokens[i + j] == recent[j];
         if (is_equal) logits->values[prefix->tokens[i + size - 1]] = -INFINITY;
     }
+    return 1;
 }
+
+/* ---- forbidden texts ---- */
 
 /* The last bytes of a hypothesis, at most `size`, at the end of `buffer` [size]; returns their number. */
 static int copy_last_bytes(const Constraints *constraints, const Prefix *prefix, uint8_t *buffer, int size) {
@@ -89,6 +108,7 @@ static int find_completions(const Constraints *constraints, int text, int matche
 static int forbid_texts(Constrainer *constrainer, const Prefix *prefix, Logits *logits) {
     const Constraints *constraints = constrainer->constraints;
     const int32_t *first = constraints->first_forbidden + prefix->sentence;
+    if (first[0] == first[1]) return 1;
     int longest = 0;
     for (int i = first[0]; i < first[1]; i++) {
         const int32_t *bytes = constraints->first_text_byte + constraints->forbidden_texts[i];
@@ -108,33 +128,57 @@ static int forbid_texts(Constrainer *constrainer, const Prefix *prefix, Logits *
     return 1;
 }
 
+/* ---- forced prefix ---- */
+
 /* Leave the forced token alone, even if an earlier constraint forbids it. */
-static void force(int token, float normaliser, Logits *logits) {
-    const float log_prob = logits->values[token] - normaliser;
+static int force(Constrainer *constrainer, const Prefix *prefix, Logits *logits) {
+    const Constraints *constraints = constrainer->constraints;
+    const int token = forced_token(constraints, prefix->sentence, prefix->length);
+    if (token < 0) return 1;
+    const float log_prob = logits->values[token] - prefix->normaliser;
     for (int i = 0; i < logits->count; i++) logits->values[i] = -INFINITY;
-    logits->values[token] = normaliser + (log_prob < FORCED_LOG_PROB ? FORCED_LOG_PROB : log_prob);
+    logits->values[token] = prefix->normaliser + (log_prob < FORCED_LOG_PROB ? FORCED_LOG_PROB : log_prob);
+    if (prefix->length < constraints->num_free) logits->values[token] = prefix->normaliser;
+    return 1;
 }
 
-int constrain(Constrainer *constrainer, const Prefix *prefix, float normaliser, Logits *logits, float *model_logits) {
-    const Constraints *constraints = constrainer->constraints;
-    const int32_t *forbidden = constraints->first_forbidden + prefix->sentence;
-    const int ngram = constraints->no_repeat_ngram, forced = forced_token(constraints, prefix->sentence, prefix->length);
-    for (int t = 0; t < prefix->length; t++) model_logits[t] = logits->values[prefix->tokens[t]];
-    if (forced >= 0) model_logits[prefix->length] = logits->values[forced];
-    if (constraints->repetition_penalty != 1)
-        penalise_repetition(prefix, constraints->repetition_penalty, normaliser, logits, model_logits);
-    if (ngram && prefix->length >= ngram) forbid_repeated_ngrams(prefix, ngram, logits);
-    if (forbidden[1] > forbidden[0] && !forbid_texts(constrainer, prefix, logits)) return 0;
-    if (forced >= 0) force(forced, normaliser, logits);
-    if (forced >= 0 && prefix->length < constraints->num_free) logits->values[forced] = normaliser;
+static int undo_force(const Constraints *constraints, const Prefix *prefix, int token, float *logit) {
+    if (token != forced_token(constraints, prefix->sentence, prefix->length)) return 0;
+    *logit = prefix->model_logits[prefix->length];
+    return 1;
+}
+
+/* ---- all constraints ---- */
+
+/* `apply` changes the logits that follow a hypothesis, unless the constraint is off; it returns 0 if memory is exhausted.
+   `undo` sets the logit of a token that was changed to another one than -inf to the model's, and returns whether it did;
+   NULL: there are no such changes. */
+typedef struct {
+    int (*apply)(Constrainer *constrainer, const Prefix *prefix, Logits *logits);
+    int (*undo)(const Constraints *constraints, const Prefix *prefix, int token, float *logit);
+} Constraint;
+
+static const Constraint CONSTRAINTS[] = {
+    /* in the order in which they are applied */
+    {penalise_repetition, undo_penalty},
+    {forbid_repeated_ngrams, NULL},
+    {forbid_texts, NULL},
+    {force, undo_force},
+};
+enum { NUM_CONSTRAINTS = sizeof CONSTRAINTS / sizeof *CONSTRAINTS };
+
+int constrain(Constrainer *constrainer, Prefix *prefix, Logits *logits) {
+    const int forced = forced_token(constrainer->constraints, prefix->sentence, prefix->length);
+    for (int t = 0; t < prefix->length; t++) prefix->model_logits[t] = logits->values[prefix->tokens[t]];
+    if (forced >= 0) prefix->model_logits[prefix->length] = logits->values[forced];
+    for (int i = 0; i < NUM_CONSTRAINTS; i++)
+        if (!CONSTRAINTS[i].apply(constrainer, prefix, logits)) return 0;
     update_all_maxima(logits);
     return 1;
 }
 
-float unconstrained_logit(const Constraints *constraints, const Prefix *prefix, const float *model_logits, int token,
-                          float logit) {
-    if (token == forced_token(constraints, prefix->sentence, prefix->length)) return model_logits[prefix->length];
-    for (int t = 0; t < prefix->length && constraints->repetition_penalty != 1; t++)
-        if (prefix->tokens[t] == token) return model_logits[t];
+float unconstrained_logit(const Constraints *constraints, const Prefix *prefix, int token, float logit) {
+    for (int i = NUM_CONSTRAINTS - 1; i >= 0; i--)
+        if (CONSTRAINTS[i].undo && CONSTRAINTS[i].undo(constraints, prefix, token, &logit)) break;
     return logit;
 }

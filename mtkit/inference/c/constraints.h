@@ -17,7 +17,7 @@ typedef struct {
     int32_t vocab_size, num_text_bytes;
     int32_t num_free;         /* tokens at the beginning of each prefix that cost nothing */
     int32_t no_repeat_ngram;  /* no n-gram of this many tokens twice; 0: off */
-    float repetition_penalty; /* factor of the log-probabilities of used tokens; 1: off */
+    float repetition_penalty; /* factor of the log-probabilities of used tokens; 0: off */
 } Constraints;
 
 /* Tokens that complete a text after its first bytes; computed when they are needed. */
@@ -32,10 +32,13 @@ typedef struct {
     Completions *completions; /* [num_text_bytes], by text and number of its bytes that are matched */
 } Constrainer;
 
-/* A hypothesis: its sentence and its tokens [length]. */
+/* A hypothesis that is extended: its sentence and its tokens [length]; the log sum exp of the logits that follow it, and
+   those of them, before any change, that belong to its tokens and to the forced token [length + 1]. */
 typedef struct {
     const int32_t *tokens;
     int sentence, length;
+    float normaliser;
+    float *model_logits;
 } Prefix;
 
 INTERNAL int begin_constraints(Constrainer *constrainer, const Constraints *constraints);
@@ -44,13 +47,11 @@ INTERNAL void end_constraints(Constrainer *constrainer);
 /* The token that must follow, or -1. */
 INTERNAL int forced_token(const Constraints *constraints, int sentence, int length);
 
-/* Apply all constraints to the logits that follow a hypothesis. `model_logits` [length + 1] receives those of its tokens
-   and of the forced token before the change. Returns 0 if memory is exhausted. */
-INTERNAL int constrain(Constrainer *constrainer, const Prefix *prefix, float normaliser, Logits *logits,
-                       float *model_logits);
+/* Apply all constraints to the logits that follow a hypothesis, and set its `model_logits`. Returns 0 if memory is
+   exhausted. */
+INTERNAL int constrain(Constrainer *constrainer, Prefix *prefix, Logits *logits);
 
 /* The logit of a token before `constrain`, from its logit after it. */
-INTERNAL float unconstrained_logit(const Constraints *constraints, const Prefix *prefix, const float *model_logits,
-                                   int token, float logit);
+INTERNAL float unconstrained_logit(const Constraints *constraints, const Prefix *prefix, int token, float logit);
 
 #endif

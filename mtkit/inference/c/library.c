@@ -1,10 +1,11 @@
-/* What the loader (mtkit/inference/library.py) asks a library before it uses it: which sources it was compiled from, how
-   large its structures are, and which instruction sets the processor has. It asks the library `baseline`, which every
+/* What the loader (mtkit/inference/library.py) asks a library before it uses it: which sources it was compiled from, where
+   the fields of its structures are, and which instruction sets the processor has. It asks the library `baseline`, which every
    processor of the architecture can run.
 
    The processor answers here, by CPUID on x86 and by the system on ARM, rather than /proc/cpuinfo: an emulator that runs
    x86 programs answers CPUID for the instructions that it emulates, while the file still lists those of the host. */
 
+#include <stddef.h>
 #include <stdio.h>
 
 #include "search.h"
@@ -117,9 +118,15 @@ int mtkit_instruction_sets(int all, char *names, int size) {
     return length;
 }
 
-/* Sizes of the structures that Python declares too, by their place in STRUCTURES of mtkit/inference/structures.py. */
-int64_t mtkit_sizeof(int structure) {
-    static const size_t sizes[] = {sizeof(Linear),      sizeof(Norm),     sizeof(Layer),  sizeof(Stack),
-                                   sizeof(Constraints), sizeof(Sampling), sizeof(Pruned), sizeof(Task)};
-    return structure >= 0 && structure < (int)(sizeof sizes / sizeof *sizes) ? (int64_t)sizes[structure] : -1;
+/* Place and size of each field of the structures that Python shares, and the size of each structure: LAYOUT, which the
+   build sets (sources.py), names them in the order of the headers. */
+#ifndef LAYOUT
+#define LAYOUT
+#endif
+#define FIELD(structure, field) offsetof(structure, field), sizeof(((structure *)0)->field),
+#define SIZE(structure) sizeof(structure),
+
+const int32_t *mtkit_layout(void) {
+    static const int32_t layout[] = {LAYOUT 0};
+    return layout;
 }

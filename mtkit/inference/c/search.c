@@ -50,13 +50,18 @@ static int decode_step(Search *s) {
     return 1;
 }
 
+static Prefix prefix_of(const Search *s, int row, float *model_logits) {
+    const Active *a = s->active + s->active_of[row];
+    return (Prefix){s->now.tokens + (size_t)row * s->stride, a->sentence, a->length, s->normaliser[row], model_logits};
+}
+
 float *restrict_logits(Search *s, int row, Logits *logits, int with_end) {
     const Task *task = s->task;
     const Active *a = s->active + s->active_of[row];
-    const Prefix prefix = {s->now.tokens + (size_t)row * s->stride, a->sentence, a->length};
     float *model_logits = scratch_floats(MODEL_LOGITS, (size_t)a->length + 1);
     if (!model_logits) return NULL;
-    if (task->constraints && !constrain(&s->constrainer, &prefix, s->normaliser[row], logits, model_logits)) return NULL;
+    Prefix prefix = prefix_of(s, row, model_logits);
+    if (task->constraints && !constrain(&s->constrainer, &prefix, logits)) return NULL;
     const int count = task->num_excluded - with_end; /* the end is the last one */
     const int forced = task->constraints ? forced_token(task->constraints, a->sentence, a->length) : -1;
     for (int e = 0; e < count; e++)
@@ -65,11 +70,9 @@ float *restrict_logits(Search *s, int row, Logits *logits, int with_end) {
     return model_logits;
 }
 
-float model_log_prob(const Search *s, int row, const float *model_logits, int token, float logit) {
-    const Constraints *constraints = s->task->constraints;
-    const Active *a = s->active + s->active_of[row];
-    const Prefix prefix = {s->now.tokens + (size_t)row * s->stride, a->sentence, a->length};
-    if (constraints) logit = unconstrained_logit(constraints, &prefix, model_logits, token, logit);
+float model_log_prob(const Search *s, int row, float *model_logits, int token, float logit) {
+    const Prefix prefix = prefix_of(s, row, model_logits);
+    if (s->task->constraints) logit = unconstrained_logit(s->task->constraints, &prefix, token, logit);
     return logit - s->normaliser[row];
 }
 

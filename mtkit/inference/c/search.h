@@ -69,7 +69,7 @@ typedef struct {
     int32_t num_alternatives;
     int32_t with_log_probs;         /* of greedy search; other searches compute them in any case */
     int32_t is_single_path;         /* greedy search or sampling: scores are of the model's own log-probabilities */
-    int32_t stops_early;            /* enough_ends counts; else n_best is `width`, see cannot_improve */
+    int32_t stops_early;            /* enough_ends counts; else n_best is `width`, see beam.c */
     int32_t next_sentence;          /* the first one that no search has taken yet */
 } Task;
 
@@ -160,7 +160,7 @@ INTERNAL void add_result(Search *search, const Active *active, const Ending *end
 INTERNAL float *restrict_logits(Search *search, int row, Logits *logits, int with_end);
 
 /* The model's log-probability of a token of a row, from its logit after `restrict_logits`. */
-INTERNAL float model_log_prob(const Search *search, int row, const float *model_logits, int token, float logit);
+INTERNAL float model_log_prob(const Search *search, int row, float *model_logits, int token, float logit);
 
 /* beam.c and single_path.c: a row of logits, and one position of a sentence. `first` is its first row; its hypotheses go
    on from row `to` of `next`. The latter return whether the sentence is done. */

@@ -1,7 +1,7 @@
 #include "scratch.h"
 #include "search.h"
 
-/* ---- random choice of a token ---- */
+/* ---- random numbers ---- */
 
 enum { FIRST_RANKED = 64 }; /* tokens that are ranked first: they hold nearly all of the mass of a trained model */
 
@@ -30,6 +30,31 @@ static double total_weight(const Logits *logits, float largest, double temperatu
     return sum_of((total[0] + total[1]) + (total[2] + total[3]));
 }
 
+/* ---- truncations of the distribution, as in mtkit/search/single_path.py ---- */
+
+static int has_top_k(const Sampling *s) { return s->top_k > 0; }
+static int has_top_p(const Sampling *s) { return s->top_p < 1; }
+static int has_epsilon(const Sampling *s) { return s->epsilon > 0; }
+
+/* A token, among those in descending order of probability. */
+typedef struct {
+    int rank;
+    double probability, mass_before; /* mass of all tokens that are more probable */
+} RankedToken;
+
+static int is_in_top_k(const Sampling *s, const RankedToken *token) { return !s->top_k || token->rank < s->top_k; }
+static int is_in_top_p(const Sampling *s, const RankedToken *token) { return token->mass_before < s->top_p; }
+static int is_probable(const Sampling *s, const RankedToken *token) { return token->probability >= s->epsilon; }
+
+/* Each keeps the tokens up to some rank. */
+static const struct {
+    int (*is_on)(const Sampling *s);
+    int (*keeps)(const Sampling *s, const RankedToken *token);
+} TRUNCATIONS[] = {{has_top_k, is_in_top_k}, {has_top_p, is_in_top_p}, {has_epsilon, is_probable}};
+enum { NUM_TRUNCATIONS = sizeof TRUNCATIONS / sizeof *TRUNCATIONS };
+
+/* ---- random choice of a token from the truncated distribution ---- */
+
 /* The sampled token of a list, best first; -1 if it depends on tokens that are not in the list. */
 static int choose(const Sampling *sampling, const Ranking *ranked, double total, double random, int is_complete) {
     double *mass = scratch(CUMULATIVE_MASS, sizeof(double) * (size_t)ranked->count); /* of the tokens up to each */
@@ -39,12 +64,14 @@ static int choose(const Sampling *sampling, const Ranking *ranked, double total,
     for (; kept < ranked->count; kept++) {
         const double distance = ranked->best[kept].logit - ranked->best[0].logit;
         const double probability = exp(distance / sampling->temperature) / total;
-        const int is_within = mass_before < sampling->top_p && probability >= sampling->epsilon &&
-                              (!sampling->top_k || kept < sampling->top_k);
-        if (kept && !is_within) break;
+        const RankedToken token = {kept, probability, mass_before};
+        int is_kept = 1;
+        for (int i = 0; i < NUM_TRUNCATIONS; i++) is_kept &= TRUNCATIONS[i].keeps(sampling, &token);
+        if (kept && !is_kept) break;
         mass[kept] = mass_before += probability;
     }
-    const int is_whole = !sampling->top_k && sampling->top_p >= 1 && sampling->epsilon <= 0;
+    int is_whole = 1;
+    for (int i = 0; i < NUM_TRUNCATIONS; i++) is_whole &= !TRUNCATIONS[i].is_on(sampling);
     if (kept == ranked->count && !is_complete && !is_whole) return -1;
     const double threshold = random * (is_whole && !is_complete ? 1 : mass[kept - 1]);
     for (int i = 0; i < kept; i++)
@@ -87,7 +114,7 @@ int sample_tokens(Search *s, int row, Logits *logits) {
     const int is_at_limit = length >= task->max_lengths[sentence], has_min_length = length >= task->min_lengths[sentence];
     const int num_paths = length ? 1 : task->width;
     Candidate *samples = s->candidates + (size_t)n * task->width;
-    const float *model_logits = restrict_logits(s, row, logits, has_min_length);
+    float *model_logits = restrict_logits(s, row, logits, has_min_length);
     if (!model_logits) return 0;
     for (int i = 0; i < num_paths; i++) {
         const int path = length ? s->now.paths[row] : i;

@@ -7,20 +7,22 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from mtkit.search.beam.coverage import Coverage
 from mtkit.search.beam.selection import ExtensionSelector, TopExtensions
 from mtkit.search.beam.state import Extensions, FinishedPool, LiveHypotheses
+from mtkit.search.beam.stopping import BeamProgress, StoppingRule
 from mtkit.search.constraints import Prefixes
 from mtkit.search.fast_topk import TopK, append_columns, log_normaliser, row_chunks, top_k
+from mtkit.search.hypothesis import SearchSettings
 from mtkit.search.interface import DecoderState, DecoderStep, Hypothesis, SearchRequest, Stepper
-from mtkit.search.run import Search, SearchParts, SearchRun, compaction_order
+from mtkit.search.length_penalty import LengthPenalty
+from mtkit.search.run import Search, SearchRun, compaction_order
 from mtkit.search.single_path import SinglePathSearch
 
 
-def build_beam_search(parts: SearchParts, selector: ExtensionSelector) -> Search:
+def build_beam_search(settings: SearchSettings, selector: ExtensionSelector) -> Search:
     """Beam search; greedy search for a beam of one hypothesis, which gives the same result with less work."""
-    if parts.beam_size == 1 and parts.coverage is None:
-        return SinglePathSearch(parts)
-    return BeamSearch(parts, selector)
+    return SinglePathSearch(settings) if settings.config.is_single_path else BeamSearch(settings, selector)
 
 
 @dataclass(frozen=True)
@@ -28,21 +30,15 @@ class BeamSearch:
     """Keeps the `beam_size` best prefixes of each sentence at each length.
 
     The end of sentence competes with all other extensions for a rank among the `beam_size` best, but does not occupy
-    a slot of the beam. A sentence is done when `patience` · beam_size hypotheses have ended (Kasai et al. 2022,
-    https://arxiv.org/abs/2204.05424; most toolkits use 1, infinity is exact), or when the length penalty's bound shows
-    that no live hypothesis can still enter the n best. With a beam that holds all prefixes and infinite patience the
-    result is that of exhaustive search.
-
-    Without `early_stopping` a sentence is done when beam_size hypotheses have ended, and the best live one, scored as
-    if it ended at its present length, is no better than the worst of the best beam_size of them: the rule of the
-    package transformers, which is not exact, since a longer hypothesis can have a better score.
+    a slot of the beam. A sentence is done when a stopping rule says so (see stopping.py). With a beam that holds all
+    prefixes and infinite patience the result is that of exhaustive search.
 
     Attributes:
-        parts: `beam_size` is W, that of all groups of the selector together; `n_best` is at most W.
+        settings: `beam_size` is W, that of all groups of the selector together; `n_best` is at most W.
         selector: selects the extensions that stay in the beam.
     """
 
-    parts: SearchParts
+    settings: SearchSettings
     selector: ExtensionSelector = TopExtensions()  # noqa: RUF009 (frozen)
 
     @torch.inference_mode()
@@ -56,25 +52,28 @@ class _BeamRun(SearchRun):
 
     def __init__(self, search: BeamSearch, stepper: Stepper, request: SearchRequest) -> None:
         self.selector = request.selector or search.selector
-        super().__init__(search.parts, stepper, request, per_sentence=self.selector.groups)
-        self.width = search.parts.beam_size // self.selector.groups  # hypotheses of one beam
+        super().__init__(search.settings, stepper, request, per_sentence=self.selector.groups)
+        config = search.settings.config
+        self.penalty: LengthPenalty = config.penalty()
+        self.stopping_rules: tuple[StoppingRule, ...] = config.stopping_rules()
+        self.coverage = Coverage(config.coverage_penalty) if config.coverage_penalty else None
+        self.width = config.beam_size // self.selector.groups  # hypotheses of one beam
         # hypotheses go on with any token except these; the end of sentence is handled apart
         self.no_extension = torch.cat([self.banned, self.banned.new_tensor([self.eos])])
-        pool_size = search.parts.n_best if search.parts.early_stopping else self.width
-        self.pool = FinishedPool(self.num_items, min(pool_size, self.width))
+        self.pool = FinishedPool(self.num_items, min(config.num_kept, self.width))
 
     def run(self) -> list[list[Hypothesis]]:
         """Extend all beams by one token after another, until every sentence is done."""
         state = self.start()
         live = LiveHypotheses.first(self.num_items, self.device)
-        token = torch.full((live.num_beams,), self.parts.special_ids.bos, device=self.device)
+        token = torch.full((live.num_beams,), self.settings.special_ids.bos, device=self.device)
         coverage: Tensor | None = None  # [N·W, S] attention received so far
         while live.num_beams:
             step = self.stepper.step(token, state)
-            if self.parts.with_attention:
+            if self.settings.with_attention:
                 self.pool.record_attention(step.attention)
-            if self.parts.coverage is not None:
-                coverage = self.parts.coverage.add(coverage, step.attention)
+            if self.coverage is not None:
+                coverage = self.coverage.add(coverage, step.attention)
             candidates = self._candidates(step, live)
             chosen = candidates.gather(self.selector.choose(candidates, live, self.width))  # [N, W']
             # Finished hypotheses are taken from `live` before it grows: the end of sentence extends the old prefixes.
@@ -179,36 +178,38 @@ class _BeamRun(SearchRun):
         ends, end, forced = self._ends(chosen, live, best)
         rows = ends.flatten().nonzero().squeeze(1)  # [F]
         if rows.numel():
-            score = self.parts.length_penalty.score(end.flatten()[rows], torch.full_like(rows, live.length + 1))
-            if coverage is not None and self.parts.coverage is not None and self.request.real is not None:
+            score = self.penalty.score(end.flatten()[rows], torch.full_like(rows, live.length + 1))
+            if coverage is not None and self.coverage is not None and self.request.real is not None:
                 real = self.request.real[beam[rows // live.width] // self.per_sentence]  # [F, S]
-                score = score + self.parts.coverage.penalty(coverage[rows], real)
+                score = score + self.coverage.penalty(coverage[rows], real)
             at_limit = forced | (live.length >= max_length)  # [N]
             own = chosen.end_token_log_prob.flatten()[rows]
             self.pool.add(live, rows, end_token_log_prob=own, score=score, finished=~at_limit[rows // live.width])
         done = best == float("-inf")  # [N]
         if self.pool.has_finished:
-            done |= self._cannot_improve(live, best, max_length)
+            done |= self._is_stopped(live, best, max_length)
         done |= self._failures(live, best, end)
         if self.per_sentence == 1:
             return done
         # The groups of a sentence look at each other's tokens and must stay until all of them are done.
         return done.view(-1, self.per_sentence).all(1).repeat_interleave(self.per_sentence)
 
-    def _cannot_improve(self, live: LiveHypotheses, best: Tensor, max_length: Tensor) -> Tensor:
-        """[N] bool, beams whose search ends: the rules of BeamSearch.
-
-        The best live prefix, with log-probability `best` [N], has t + 1 tokens, and with the end t + 2 at least. If
-        even the bound of its score is no better than the pool's worst, nothing that comes can change the n best.
-        """
+    def _is_stopped(self, live: LiveHypotheses, best: Tensor, max_length: Tensor) -> Tensor:
+        """[N] bool, beams whose search a stopping rule ends; `best` [N] is that of the best live hypotheses."""
         at_pool = live.beam.cpu()
-        if not self.parts.early_stopping:
-            attainable: Tensor = self.parts.length_penalty.score(best, torch.full_like(max_length, live.length + 1))
-            return attainable <= self.pool.worst[at_pool].to(best.device)
-        min_length = torch.full_like(max_length, live.length + 2)
-        bound = self.parts.length_penalty.bound(best, min_length, max_length + 1).cpu()  # [N]
-        enough = self.pool.count[at_pool] >= self.parts.patience * self.width
-        return (enough | (bound <= self.pool.worst[at_pool])).to(best.device)
+        progress = BeamProgress(
+            best=best.cpu(),
+            num_ended=self.pool.count[at_pool],
+            worst=self.pool.worst[at_pool],
+            max_length=max_length.cpu(),
+            length=live.length,
+            width=self.width,
+            penalty=self.penalty,
+        )
+        first, *others = (rule(progress) for rule in self.stopping_rules)
+        for each in others:
+            first = first | each
+        return first.to(best.device)
 
     def _failures(self, live: LiveHypotheses, best: Tensor, end: Tensor) -> Tensor:
         """[N] bool, beams for which the model computed NaN or infinity; they are marked in the pool.
@@ -266,4 +267,4 @@ class _BeamRun(SearchRun):
         unique: dict[tuple[int, ...], Hypothesis] = {}
         for hypothesis in hypotheses:
             unique.setdefault(tuple(hypothesis.tokens), hypothesis)
-        return list(unique.values())[: self.parts.n_best]
+        return list(unique.values())[: self.settings.config.num_returned]

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from mtkit.inference.compute_type import ComputeType
-from mtkit.inference.fast_search import FastModel, SearchSettings
+from mtkit.inference.fast_search import FastModel
 from mtkit.inference.library import native
-from mtkit.inference.served import unserved_search
 from mtkit.search.config import SearchConfig
-from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
+from mtkit.search.hypothesis import Hypothesis, ScoredToken, SearchSettings, SentenceRequest, SpecialIds
+from mtkit.search.support import unsupported
 from mtkit.translate.engines.interface import Engine, SearchFn, TokenPair
 
 
 class FastEngine:
-    """A model in the native library. Searches that it does not take (see served.py) run as they are written.
+    """A model in the native library. Searches that it does not take (see search/support.py) run as they are written.
 
     Attributes:
         name: see Engine.
@@ -43,7 +43,7 @@ class FastEngine:
         self, config: SearchConfig, special_ids: SpecialIds, token_bytes: Sequence[bytes], *, with_scores: bool
     ) -> SearchFn:
         """See Engine."""
-        if unserved_search(config) is not None or not native().matches_searches:
+        if unsupported("native", config) or not native().matches_searches:
             return self.written.make_search(config, special_ids, token_bytes, with_scores=with_scores)
         settings = SearchSettings(
             config=config,

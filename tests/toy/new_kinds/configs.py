@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
     from mtkit.layers.positions.base import Position
-    from mtkit.search.run import Search, SearchParts
+    from mtkit.search.hypothesis import SearchSettings
+    from mtkit.search.run import Search
 
 
 @config
@@ -88,8 +89,8 @@ class PlainGreedy(SearchMethod):
         """See SearchMethod."""
         return 1
 
-    def build(self, parts: SearchParts) -> Search:
+    def build(self, settings: SearchSettings) -> Search:
         """See SearchMethod."""
         from mtkit.search.single_path import SinglePathSearch
 
-        return SinglePathSearch(parts)
+        return SinglePathSearch(settings)

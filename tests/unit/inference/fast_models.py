@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from mtkit.corpus.order.batch import Source
-from mtkit.inference.fast_search import FastModel, SearchSettings
+from mtkit.inference.fast_search import FastModel
 from mtkit.layers.attention.config import HeadGatesConfig, SSRUConfig
 from mtkit.layers.attention.sparse.config import WindowAttentionConfig
 from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
@@ -24,7 +24,7 @@ from mtkit.models.transformer.model import Transformer
 from mtkit.models.transformer.sharing import AllSharedConfig, CycleConfig, SequenceConfig
 from mtkit.search.config import SearchConfig
 from mtkit.search.constraints import Constraint, ForbiddenTexts, ForcedPrefix, TokenBytes
-from mtkit.search.hypothesis import Hypothesis, SentenceRequest, SpecialIds
+from mtkit.search.hypothesis import Hypothesis, SearchSettings, SentenceRequest, SpecialIds
 from mtkit.search.interface import SearchRequest
 
 V, BOS, EOS = 60, 2, 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from mtkit.errors import DataError
 from mtkit.inference import fast_search, served, threads
 from mtkit.inference.fast_search import FastModel
 from mtkit.inference.library import native
-from mtkit.inference.served import unserved_model, unserved_search
+from mtkit.inference.served import unserved_model
 from mtkit.search.config import DiverseBeamConfig, SamplingConfig, SearchConfig
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.search.length_penalty import GNMT, WordReward
+from mtkit.search.support import unsupported
+from tests.toy.searches import random_search
 from tests.unit.inference.fast_models import (
     LENGTHS,
     REFUSED,
@@ -109,6 +112,17 @@ def test_hypotheses_are_those_of_the_written_search(config, changes) -> None:
     assert_alike(found, expected)
 
 
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.slow)])
+def test_hypotheses_of_random_searches_are_those_of_the_written_search(count) -> None:
+    model, seeds = build(end_factor=6.0), iter(range(10 * count))
+    searches = (search for search in map(random_search, seeds) if not unsupported("native", search))
+    for config in islice(searches, count):
+        limits = [config.min_length.of(len(request.source)) for request in requests()]
+        asked = requests(min_length=limits)
+        expected = written_search(model, config, asked, with_attention=True)
+        assert_alike(fast(SMALL, model).search(asked, settings(config, with_attention=True)), expected)
+
+
 @pytest.mark.parametrize("config", SERVED.values(), ids=SERVED)
 def test_served_models_compute_what_the_layers_compute(config) -> None:
     assert unserved_model(config) is None
@@ -124,8 +138,18 @@ def test_other_models_are_refused(config) -> None:
 
 
 def test_other_searches_are_refused() -> None:
-    assert unserved_search(BEAM) is unserved_search(sampled()) is None
-    assert unserved_search(SearchConfig(beam_size=4, method=DiverseBeamConfig(groups=2))) is not None
+    assert unsupported("native", BEAM) == unsupported("native", sampled()) == []
+    assert unsupported("native", SearchConfig(beam_size=4, method=DiverseBeamConfig(groups=2))) == ["method"]
+
+    @configuration
+    class LaterSamplingConfig(SamplingConfig):
+        """Sampling with a truncation that no engine knows."""
+
+        min_p: float = 0.0
+
+    for engine in ("native", "huggingface"):
+        assert "method" not in unsupported(engine, SearchConfig(method=LaterSamplingConfig()))
+        assert "method" in unsupported(engine, SearchConfig(method=LaterSamplingConfig(min_p=0.1)))
 
 
 def test_a_new_key_is_refused_unless_it_has_its_default(monkeypatch) -> None:
@@ -135,8 +159,8 @@ def test_a_new_key_is_refused_unless_it_has_its_default(monkeypatch) -> None:
 
         stop_margin: float = 0.0
 
-    assert unserved_search(LaterSearchConfig()) is None
-    assert unserved_search(LaterSearchConfig(stop_margin=0.5)) == "search.stop_margin"
+    assert unsupported("native", LaterSearchConfig()) == []
+    assert unsupported("native", LaterSearchConfig(stop_margin=0.5)) == ["stop_margin"]
     without_bias = replace(SMALL, bias=False)
     assert unserved_model(without_bias) is None
     fewer = replace(served.SERVED_MODELS, any_value=served.SERVED_MODELS.any_value - {"bias"})

@@ -16,6 +16,7 @@ from mtkit.inference.packing import PrunedOutput, check
 
 pytestmark = pytest.mark.skipif(native().functions is None, reason=f"no native library: {native().reason}")
 
+
 class Excluded(ctypes.Structure):
     """Tokens that rows do not have; see c/ranking.h."""
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from mtkit.search.beam.beam import BeamSearch
 from mtkit.search.beam.selection import TopExtensions
+from mtkit.search.config import SearchConfig
+from mtkit.search.hypothesis import SearchSettings
 from mtkit.search.interface import SearchRequest, SpecialIds
-from mtkit.search.length_penalty import Average
-from mtkit.search.run import SearchParts
 from mtkit.search.single_path import SinglePathSearch, argmax
 
 EOS, BOS, PAD = 0, 1, 2  # the ordinary tokens follow
@@ -105,18 +105,20 @@ class ScriptedModel:
         return [s for n in range(max_length + 1) for s in itertools.product(tokens, repeat=n)]
 
 
-def search_parts(model, **changes) -> SearchParts:
-    return SearchParts(**{"special_ids": model.special_ids, "length_penalty": Average(alpha=1.0), **changes})
+def search_settings(model, **changes) -> SearchSettings:
+    returned = {key: changes.pop(key) for key in ("with_log_probs", "with_attention") if key in changes}
+    return SearchSettings(config=SearchConfig(**changes), special_ids=model.special_ids, **returned)
 
 
 def beam(model, *, selector=None, **changes) -> BeamSearch:
     """Beam search; exhaustive on small models unless changed."""
-    parts = search_parts(model, **{"beam_size": 100, "n_best": 5, "patience": math.inf, **changes})
-    return BeamSearch(parts, selector or TopExtensions())
+    settings = search_settings(model, **{"beam_size": 100, "n_best": 5, "patience": math.inf, **changes})
+    return BeamSearch(settings, selector or TopExtensions())
 
 
 def single_path(model, *, choose=argmax, num_paths=1, **changes) -> SinglePathSearch:
-    return SinglePathSearch(search_parts(model, n_best=num_paths, **changes), choose, num_paths)
+    settings = search_settings(model, beam_size=num_paths, n_best=num_paths, **changes)
+    return SinglePathSearch(settings, choose, num_paths)
 
 
 def request(sentences, max_length: int, **changes) -> SearchRequest:

@@ -8,11 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mtkit.search.beam.coverage import Coverage
 from mtkit.search.config import DiverseBeamConfig, SamplingConfig
-from mtkit.search.constraints import NoRepeatNgram
 from mtkit.search.ensemble import Ensemble
-from tests.unit.search.scripted import ScriptedModel, beam, request, search_parts, single_path
+from tests.unit.search.scripted import ScriptedModel, beam, request, search_settings, single_path
 
 VOCAB = 130  # as many as `top_k` divides into blocks
 NEGATIVE_NAN = torch.tensor(-4194304, dtype=torch.int32).view(torch.float32)  # what processors give for inf - inf
@@ -37,17 +35,15 @@ class BrokenModel(ScriptedModel):
 SEARCHES = {
     "greedy": lambda model: single_path(model, with_log_probs=False),
     "greedy with log-probabilities": lambda model: single_path(model),
-    "greedy with constraints": lambda model: single_path(model, with_log_probs=False, constraints=(NoRepeatNgram(2),)),
+    "greedy with constraints": lambda model: single_path(model, with_log_probs=False, no_repeat_ngram=2),
     "sampling": lambda model: single_path(model, choose=SamplingConfig(seed=2).chooser(), with_log_probs=False),
     "three samples": lambda model: single_path(model, choose=SamplingConfig(seed=2, top_p=0.9).chooser(), num_paths=3),
     "beam": lambda model: beam(model, beam_size=4, n_best=2, patience=1.0),
-    "beam with constraints": lambda model: beam(
-        model, beam_size=4, n_best=2, patience=1.0, constraints=(NoRepeatNgram(2),)
-    ),
+    "beam with constraints": lambda model: beam(model, beam_size=4, n_best=2, patience=1.0, no_repeat_ngram=2),
     "beam with coverage": lambda model: beam(
-        model, beam_size=4, n_best=2, patience=1.0, coverage=Coverage(0.2), with_attention=True
+        model, beam_size=4, n_best=2, patience=1.0, coverage_penalty=0.2, with_attention=True
     ),
-    "diverse": lambda model: DiverseBeamConfig(groups=2).build(search_parts(model, beam_size=4, n_best=2)),
+    "diverse": lambda model: DiverseBeamConfig(groups=2).build(search_settings(model, beam_size=4, n_best=2)),
 }
 VALUES = [math.nan, NEGATIVE_NAN, math.inf, -math.inf]
 

@@ -9,22 +9,20 @@ from hypothesis import strategies as st
 
 from mtkit.search.beam.selection import DiverseBeam
 from mtkit.search.config import SamplingConfig
-from mtkit.search.constraints import ForcedPrefix, NoRepeatNgram
+from mtkit.search.constraints import ForcedPrefix
 from mtkit.search.interface import SearchRequest
 from mtkit.search.run import COMPACT_FRACTION, SearchRun, compaction_order
-from tests.unit.search.scripted import ScriptedModel, beam, request, search_parts, single_path
+from tests.unit.search.scripted import ScriptedModel, beam, request, search_settings, single_path
 
 MODEL = ScriptedModel(vocab=9, seed=11)
 SEARCHES = {
     "greedy": single_path(MODEL),
     "greedy without log-probabilities": single_path(MODEL, with_log_probs=False),
     "sampling": single_path(MODEL, choose=SamplingConfig(seed=3).chooser(), num_paths=3),
-    "greedy, constrained": single_path(MODEL, constraints=(NoRepeatNgram(2),)),
+    "greedy, constrained": single_path(MODEL, no_repeat_ngram=2),
     "beam": beam(MODEL, beam_size=4, n_best=4, patience=1.0),
-    "beam, constrained": beam(MODEL, beam_size=4, n_best=4, patience=1.0, constraints=(NoRepeatNgram(2),)),
-    "diverse": beam(
-        MODEL, beam_size=4, n_best=4, patience=1.0, selector=DiverseBeam(groups=2, diversity_strength=0.7)
-    ),
+    "beam, constrained": beam(MODEL, beam_size=4, n_best=4, patience=1.0, no_repeat_ngram=2),
+    "diverse": beam(MODEL, beam_size=4, n_best=4, patience=1.0, selector=DiverseBeam(groups=2, diversity_strength=0.7)),
 }
 
 
@@ -63,5 +61,5 @@ def test_compaction_waits_until_enough_sentences_are_finished():
 
 
 def test_items_of_a_sentence_stay_together():
-    run = SearchRun(search_parts(MODEL), MODEL, request([0, 1, 2], 4), per_sentence=3)
+    run = SearchRun(search_settings(MODEL), MODEL, request([0, 1, 2], 4), per_sentence=3)
     assert run.items_of(torch.tensor([2, 0])).tolist() == [6, 7, 8, 0, 1, 2]

@@ -13,7 +13,7 @@ import torch
 
 import hatch_build
 from mtkit.hardware import cpu_flags
-from mtkit.inference import library, sources
+from mtkit.inference import library, sources, structures
 from mtkit.inference.library import VARIABLE, native
 from mtkit.inference.prepare import NativeLinear, prepare_for_inference
 from mtkit.search.config import SearchConfig
@@ -232,3 +232,21 @@ def test_changes_of_layers_and_searches_are_noticed(
     assert native().functions is not None
     assert (native().matches_layers, native().matches_searches) == (layers, searches)
     assert (native().shortcoming is None) == searches
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("structure", sources.SHARED_STRUCTURES)
+def test_two_exchanged_fields_are_refused(structure, monkeypatch) -> None:
+    """Of equal type, so that all sizes stay as they are."""
+    fields = sources.read_structures()
+    own, seen = fields[structure], {}
+    pair = next((i, j) for j, each in enumerate(own) if (i := seen.setdefault(each[:2], j)) != j)
+    own[pair[0]], own[pair[1]] = own[pair[1]], own[pair[0]]
+    monkeypatch.setattr(structures, "STRUCTURES", structures.define(fields))
+    assert_no_library(f"{structure}.{own[pair[1]].name} has another place or size in the native library")
+
+
+def test_the_constants_are_those_of_the_headers() -> None:
+    """Written here a second time: the reader of enumerations could skip or misnumber one."""
+    expected = {"CHUNK": 96, "FAILED": -1, "RMS_NORM": 2, "INT8": 2, "RELU": 1, "SILU": 3}
+    assert expected.items() <= structures.CONSTANTS.items()

@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 
-from mtkit.search.beam.coverage import Coverage
 from mtkit.search.interface import SearchRequest
 from mtkit.search.length_penalty import GNMT, Average, WordReward
 from tests.unit.search.scripted import ScriptedModel, beam, request
@@ -142,7 +141,7 @@ def test_beam_of_one_is_greedy():
 def test_coverage_is_that_of_its_equation():
     model = ScriptedModel(seed=7)
     real = torch.tensor([[True, True, True], [True, True, False], [False, True, True]])
-    results = beam(model, coverage=Coverage(0.8))(model, request([0, 1, 2], MAX, real=real))
+    results = beam(model, coverage_penalty=0.8)(model, request([0, 1, 2], MAX, real=real))
     for sentence, hypotheses in enumerate(results):
         scored = []
         for s in model.all_sentences(MAX):

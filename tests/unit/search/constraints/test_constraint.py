@@ -9,7 +9,6 @@ from mtkit.search.constraints import (
     ForbiddenTexts,
     ForcedPrefix,
     NoRepeatNgram,
-    RepetitionPenalty,
     TokenBytes,
 )
 from tests.unit.search.scripted import ScriptedModel, beam, request, single_path
@@ -68,7 +67,7 @@ def test_constraints_together_are_exact():
 @pytest.mark.parametrize("theta", [1.3, 4.0])
 def test_repetition_penalty_is_exact_and_keeps_the_models_log_probs(theta):
     model = ScriptedModel(seed=13)
-    results = beam(model, n_best=3, constraints=(RepetitionPenalty(theta),))(model, asked())
+    results = beam(model, n_best=3, repetition_penalty=theta)(model, asked())
 
     def score(b, s) -> float:
         values = model.log_probs(b, s)

@@ -1,0 +1,199 @@
+"""Search settings by engine: one table, from which refusals, exported settings and notes about the rest follow.
+
+A cell is a function of the search and of the key's value. It returns the engine's options for it, by name; None: the
+engine does not compute this value. An engine computes nothing that has no cell. A new key of SearchConfig
+needs no row while every engine but the reference implementation is to refuse it: it counts as off at its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+from mtkit.search.config import BeamConfig, LengthLimit, SamplingConfig, SearchConfig
+from mtkit.search.length_penalty import Average
+
+Engine = Literal["native", "ctranslate2", "huggingface", "argos", "onnx"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+Options = Mapping[str, Any]
+Cell = Callable[[SearchConfig, Any], Options | None]
+
+FIXED_TOKENS = 2  # that transformers' maximum length counts and ours does not: the decoder's first one, and the end
+EXACT_PATIENCE = 1e6  # transformers' "never": the search ends when the bound of the score says so
+
+
+def _no_cell(search: SearchConfig, value: Any) -> None:
+    """A key that the engine does not compute."""
+
+
+def _any(search: SearchConfig, value: Any) -> Options:
+    """A key that the engine computes without an option."""
+    return {}
+
+
+def _named(option: str) -> Cell:
+    """A key that the engine has under another name."""
+    return lambda search, value: {option: value}
+
+
+def _only(fixed: Any) -> Cell:
+    """A key that has one value in the engine."""
+    return lambda search, value: {} if value == fixed else None
+
+
+def _alpha(search: SearchConfig, value: Any) -> Options | None:
+    penalty = search.penalty()
+    return {"length_penalty": penalty.alpha} if isinstance(penalty, Average) else None
+
+
+def _transformers_limit(option: str, added: int) -> Cell:
+    """A limit that is the same for all sources; transformers counts more tokens."""
+
+    def cell(search: SearchConfig, value: LengthLimit) -> Options | None:
+        return None if value.factor else {option: value.of(0) + added}
+
+    return cell
+
+
+def _transformers_patience(search: SearchConfig, value: float) -> Options | None:
+    if value == 1:
+        return {}
+    return {"early_stopping": "never"} if value >= EXACT_PATIENCE else None
+
+
+def _transformers_repetition(search: SearchConfig, value: float) -> Options | None:
+    """transformers penalises log-probabilities in beam search, as mtkit does, and logits where it samples."""
+    return None if search.is_single_path else {"repetition_penalty": value}
+
+
+_SAMPLING_KEYS = ("kind", "temperature", "top_k", "top_p", "epsilon", "num_samples", "seed")
+
+
+def _native_method(search: SearchConfig, value: Any) -> Options | None:
+    is_known = isinstance(value, SamplingConfig) and _has_only(value, _SAMPLING_KEYS)
+    return {} if is_known or value == BeamConfig() else None
+
+
+def _has_only(value: Any, keys: Sequence[str]) -> bool:
+    """Return whether other keys of a configuration have their defaults, so that a new one is refused."""
+    return all(key.name in keys or getattr(value, key.name) == key.default for key in fields(value))
+
+
+def _transformers_method(search: SearchConfig, value: Any) -> Options | None:
+    """transformers truncates one distribution after another, and returns all samples."""
+    if value == BeamConfig():
+        return {}
+    if not isinstance(value, SamplingConfig) or not _has_only(value, _SAMPLING_KEYS):
+        return None
+    if value.num_samples != search.n_best:
+        return None
+    if sum((value.top_k > 0, value.top_p < 1, value.epsilon > 0)) > 1:
+        return None
+    return {
+        "do_sample": True,
+        "temperature": value.temperature,
+        "top_k": value.top_k,
+        "top_p": value.top_p,
+        "epsilon_cutoff": value.epsilon,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A search key, in each engine.
+
+    Attributes:
+        off: the value without effect.
+        is_around: mtkit computes the key around any search, so that a comparison of searches leaves it out.
+    """
+
+    off: Any
+    is_around: bool = False
+    native: Cell = _no_cell
+    ctranslate2: Cell = _no_cell
+    huggingface: Cell = _no_cell
+    argos: Cell = _no_cell
+    onnx: Cell = _no_cell
+
+
+TABLE: dict[str, Row] = {
+    "beam_size": Row(
+        off=1, native=_any, ctranslate2=_named("beam_size"), huggingface=_named("num_beams"), argos=_only(4)
+    ),
+    "n_best": Row(off=1, native=_any, ctranslate2=_named("num_hypotheses"), huggingface=_named("num_return_sequences")),
+    "length_penalty": Row(off=0.0, native=_any, ctranslate2=_alpha, huggingface=_alpha, argos=_only(0.2)),
+    # CTranslate2 has limits for a call, which depend on its sources
+    "max_length": Row(
+        off=None, native=_any, ctranslate2=_any, huggingface=_transformers_limit("max_length", FIXED_TOKENS)
+    ),
+    "min_length": Row(
+        off=LengthLimit(), native=_any, ctranslate2=_any, huggingface=_transformers_limit("min_length", 1)
+    ),
+    "early_stopping": Row(
+        off=True,
+        native=_named("stops_early"),
+        ctranslate2=_only(True),
+        huggingface=_named("early_stopping"),
+    ),
+    "patience": Row(
+        off=1.0,
+        native=lambda search, value: {"enough_ends": value * search.num_hypotheses},
+        ctranslate2=_named("patience"),
+        huggingface=_transformers_patience,
+    ),
+    "coverage_penalty": Row(off=0.0, native=_named("coverage_weight")),
+    "no_repeat_ngram": Row(
+        off=0,
+        native=_named("no_repeat_ngram"),
+        ctranslate2=_named("no_repeat_ngram_size"),
+        huggingface=_named("no_repeat_ngram_size"),
+    ),
+    # CTranslate2 penalises logits, whose signs differ
+    "repetition_penalty": Row(
+        off=1.0,
+        native=lambda search, value: {"repetition_penalty": value if value > 1 else 0.0},
+        huggingface=_transformers_repetition,
+    ),
+    # transformers excludes the token by its id, as all that are never generated
+    "allow_unknown": Row(
+        off=True, native=_any, ctranslate2=lambda search, value: {"disable_unk": not value}, huggingface=_any
+    ),
+    "split_long_lines": Row(off=False, is_around=True, native=_any),
+    "retry_loops": Row(off=False, is_around=True, native=_any),
+    "method": Row(
+        off=BeamConfig(),
+        native=_native_method,
+        ctranslate2=_only(BeamConfig()),
+        huggingface=_transformers_method,
+    ),
+    "rerank": Row(off=None, native=_any),
+}
+
+
+def rows(search: SearchConfig) -> dict[str, Row]:
+    """The row of each key that is not ignored because of another one, in the order of the table."""
+    defaults = {key.name: key.default for key in fields(search)}
+    known = {name: row for name, row in TABLE.items() if name in defaults}
+    added = {name: Row(off=default) for name, default in defaults.items() if name not in known}
+    ignored = search.ignored_keys()
+    return {name: row for name, row in {**known, **added}.items() if name not in ignored}
+
+
+def options(engine: Engine, search: SearchConfig) -> dict[str, Any]:
+    """The options of an engine for a search, by its names; those of keys that it does not compute are left out."""
+    chosen: dict[str, Any] = {}
+    for name, row in rows(search).items():
+        chosen |= getattr(row, engine)(search, getattr(search, name)) or {}
+    return chosen
+
+
+def unsupported(engine: Engine, search: SearchConfig, *, with_around: bool = True) -> list[str]:
+    """The keys that have an effect on a search, and that an engine does not compute at their value."""
+    return [
+        name
+        for name, row in rows(search).items()
+        if (with_around or not row.is_around)
+        and getattr(search, name) != row.off
+        and getattr(row, engine)(search, getattr(search, name)) is None
+    ]
