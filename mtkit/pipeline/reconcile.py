@@ -21,7 +21,7 @@ from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.paths import to_plain
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.type_hints import default_of
-from mtkit.search.config import SearchConfig
+from mtkit.search.config import ONE_BEST, SearchConfig
 from mtkit.training.config import TrainingConfig, ValidationConfig, resumable_keys
 
 MAX_LISTED = 8  # changes in an error message
@@ -30,10 +30,14 @@ MAX_LISTED = 8  # changes in an error message
 # at any time unless training depends on them
 _ALWAYS_HARMLESS = frozenset({"name", "search", "evaluation", "corpus.valid", "corpus.test"})
 
-# search keys that validation sets itself, see build_validator
-_OVERRIDDEN = {"beam_size", "n_best", "method", "rerank"}
-_SEARCH_KEYS = [field.name for field in dataclasses.fields(SearchConfig) if field.name not in _OVERRIDDEN]
+# search keys that validation takes from the recipe: those that `with_plain_beam` leaves
+_SEARCH_KEYS = [key.name for key in dataclasses.fields(SearchConfig) if key.name not in ("beam_size", *ONE_BEST)]
 BLEU_KEYS = frozenset({"evaluation.tokenize", *(f"search.{name}" for name in _SEARCH_KEYS)})  # affect validation BLEU
+# those of the version whose fingerprints had keys with their defaults too
+_FORMER_SEARCH_KEYS = (
+    "length_penalty max_length min_length patience early_stopping coverage_penalty no_repeat_ngram repetition_penalty "
+    "allow_unknown split_long_lines retry_loops"
+)
 
 
 @dataclass(frozen=True)
@@ -172,10 +176,14 @@ def _without_defaults(value: Any) -> Any:
     return {key: _without_defaults(each) for key, (each, default) in values.items() if key == "kind" or each != default}
 
 
-def validation_fingerprint(
+def validation_fingerprints(
     validation: ValidationConfig, search: SearchConfig, tokenize: str, valid: Sequence[Store]
-) -> str:
-    """Return a hash of everything except the model that `training.validation.metric` depends on."""
+) -> tuple[str, str]:
+    """Return a hash of everything except the model that `training.validation.metric` depends on, and its former form.
+
+    Keys of the search with their defaults are left out, so that a key that a later version adds does not change the
+    hash. The former form has them; a training that was started with it keeps its validations.
+    """
     text = [digest for store in valid for digest in (store.manifest.src.sha256, store.manifest.tgt.sha256)]
     content: list[Any] = [validation.metric, text]
     if not validation.pool_sets:
@@ -184,7 +192,13 @@ def validation_fingerprint(
         content.append([store.manifest.prefix for store in valid])
     if validation.metric == "command":
         content += [validation.command, validation.command_goal]
-    if validation.metric != "nll":
-        keys = {name: to_plain(getattr(search, name)) for name in _SEARCH_KEYS}
-        content += [validation.sentences, validation.beam_size, keys, tokenize]
+    if validation.metric == "nll":
+        return (_hash(content),) * 2
+    keys = _without_defaults(search.with_plain_beam(SearchConfig().beam_size))
+    former_keys = {name: to_plain(getattr(search, name)) for name in _FORMER_SEARCH_KEYS.split()}
+    content += [validation.sentences, validation.beam_size]
+    return _hash([*content, keys, tokenize]), _hash([*content, former_keys, tokenize])
+
+
+def _hash(content: Any) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -36,7 +36,7 @@ from mtkit.models.interface import TranslationModel
 from mtkit.pipeline.open_run import Run, run_folder_path, training_summary
 from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.prepare_tokenizer import load_tokenizers
-from mtkit.pipeline.reconcile import training_fingerprint, validation_fingerprint
+from mtkit.pipeline.reconcile import training_fingerprint, validation_fingerprints
 from mtkit.pipeline.run_folder import RunFolder, save_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
@@ -169,15 +169,16 @@ def _run_training_loop(
     notify = partial(run.notify, "validation_command")
     if command := recipe.training.validation.command:
         run.notify("command", f"the shell command {command!r} runs now and at every validation")
+    validation = recipe.training.validation
+    fingerprint, former = validation_fingerprints(validation, recipe.search, recipe.evaluation.tokenize, valid)
     training_run = TrainingRun(
         learner,
         config=recipe.training,
         folder=run.folder.path,
         log=run.log,
         validator=None if not valid else build_validator(recipe, valid, tokenizers, precision, ranks, notify),
-        validation_fingerprint=validation_fingerprint(
-            recipe.training.validation, recipe.search, recipe.evaluation.tokenize, valid
-        ),
+        validation_fingerprint=fingerprint,
+        former_fingerprint=former,
         since_start=run.since_start,
     )
     return train(training_run, loader), learner

@@ -173,7 +173,7 @@ def _reset_if_metric_changed(progress: Progress, run: TrainingRun) -> Progress:
     """Forget validations by another metric, unless training has ended and its model is chosen."""
     config = run.config
     has_ended = progress.update >= config.max_updates or progress.best_updates.should_stop(config.patience)
-    return progress if has_ended else progress.with_metric(run.validation_fingerprint)
+    return progress if has_ended else progress.with_metric(run.validation_fingerprint, run.former_fingerprint)
 
 
 def latest_checkpoint(folder: Path, ranks: ProcessGroup) -> tuple[Checkpoint | None, list[CorruptCheckpoint]]:

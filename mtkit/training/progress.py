@@ -106,9 +106,12 @@ class Progress:
         """Return the progress with the time of all updates so far."""
         return replace(self, seconds=seconds, processor_seconds=processor_seconds)
 
-    def with_metric(self, validation_fingerprint: str) -> Progress:
-        """Return the progress without the validations of another metric or data, which are not comparable."""
-        if self.validation_fingerprint in ("", validation_fingerprint):
+    def with_metric(self, validation_fingerprint: str, former: str = "") -> Progress:
+        """Return the progress without the validations of another metric or data, which are not comparable.
+
+        `former` is the form that an earlier version gave the same fingerprint.
+        """
+        if self.validation_fingerprint in ("", validation_fingerprint, former):
             return replace(self, validation_fingerprint=validation_fingerprint)
         return replace(
             self,

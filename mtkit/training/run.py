@@ -42,6 +42,7 @@ class TrainingRun:
         log: of events.
         validator: validates the model; None: there is no validation, and the last weights become the model.
         validation_fingerprint: identity of metric and data; values of validations with the same one are comparable.
+        former_fingerprint: the form that an earlier version gave the same identity.
         since_start: time since the command started, which `max_hours` limits; None: since now.
     """
 
@@ -54,11 +55,13 @@ class TrainingRun:
         log: Log,
         validator: ShardedValidator | None,
         validation_fingerprint: str = "",
+        former_fingerprint: str = "",
         since_start: Stopwatch | None = None,
     ) -> None:
         self.learner, self.ranks = learner, learner.ranks
         self.config, self.folder, self.log = config, folder, log
-        self.validator, self.validation_fingerprint = validator, validation_fingerprint
+        self.validator = validator
+        self.validation_fingerprint, self.former_fingerprint = validation_fingerprint, former_fingerprint
         self.progress = Progress()
         self.checkpoints = folder / "checkpoints"
         self._writer = CheckpointWriter(self.checkpoints, should_keep=self._should_keep)

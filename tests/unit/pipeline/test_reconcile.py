@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mtkit.config import config
-from mtkit.pipeline.reconcile import Changes, compare_recipes, training_fingerprint
+from mtkit.pipeline.reconcile import Changes, compare_recipes, training_fingerprint, validation_fingerprints
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
-from mtkit.training.config import TrainingConfig
+from mtkit.search.config import MaxLength, SearchConfig
+from mtkit.search.length_penalty import GNMT
+from mtkit.training.config import TrainingConfig, ValidationConfig
+from mtkit.training.progress import BestUpdates, Progress, ScoredUpdate
 
 
 @pytest.fixture
@@ -135,3 +140,59 @@ def test_a_key_that_a_later_version_adds_does_not_change_the_fingerprint_of_a_tr
 )
 def test_keys_of_model_and_training_change_the_fingerprint_of_a_training(path: Path, override: str) -> None:
     assert fingerprint(load_recipe(str(path), [override])) != fingerprint(load_recipe(str(path)))
+
+
+STORE: Any = SimpleNamespace(
+    manifest=SimpleNamespace(src=SimpleNamespace(sha256="a"), tgt=SimpleNamespace(sha256="b"), prefix="")
+)
+UNUSUAL: dict[str, Any] = {
+    "length_penalty": GNMT(),
+    "beam_size": 7,
+    "retry_loops": False,
+    "max_length": MaxLength(max=9),
+    "patience": 2.0,
+}
+
+
+@config
+class LaterSearchConfig(SearchConfig):
+    """A search with a key of a later version."""
+
+    stop_margin: float = 0.0
+
+
+def fingerprints(search: SearchConfig, metric: str = "bleu") -> tuple[str, str]:
+    validation: Any = ValidationConfig(metric=metric)  # type: ignore[arg-type]
+    return validation_fingerprints(validation, search, "13a", [STORE])
+
+
+@pytest.mark.parametrize("keys", [{}, UNUSUAL], ids=["defaults", "unusual"])
+def test_a_new_search_key_at_its_default_does_not_change_the_validation_metric(keys: dict[str, Any]) -> None:
+    assert fingerprints(LaterSearchConfig(**keys)) == fingerprints(SearchConfig(**keys))
+    assert fingerprints(LaterSearchConfig(**keys, stop_margin=0.5))[0] != fingerprints(SearchConfig(**keys))[0]
+    assert fingerprints(LaterSearchConfig(**keys, stop_margin=0.5), "nll") == fingerprints(SearchConfig(), "nll")
+
+
+def test_keys_that_validation_overrides_do_not_change_its_metric_and_others_do() -> None:
+    plain = fingerprints(SearchConfig())
+    assert fingerprints(SearchConfig(beam_size=9, n_best=3)) == plain
+    for key, value in UNUSUAL.items():
+        assert (fingerprints(SearchConfig(**{key: value})) == plain) == (key == "beam_size")
+
+
+@pytest.mark.parametrize(
+    ("keys", "former"),
+    [
+        ({}, "9113d9881a219c92af4075ad655b5a58670ca88c1f1d3da2114fb6e8d973d855"),
+        (UNUSUAL, "90ec9bdb62ef7d59396ffac0ff6bbe22d673d3a5ad1c80ba009d0076221cfc97"),
+    ],
+)
+def test_a_training_with_the_former_fingerprint_keeps_its_best(keys: dict[str, Any], former: str) -> None:
+    """The hashes are those that the former version computed, with all keys."""
+    best = BestUpdates(ranked=(ScoredUpdate(0.5, 7),), since_best=1)
+    progress = Progress(update=9, best_updates=best, validation_fingerprint=former)
+    now = fingerprints(LaterSearchConfig(**keys))
+    assert now[1] == former
+    assert progress.with_metric(*now) == dataclasses.replace(progress, validation_fingerprint=now[0])
+    other = fingerprints(SearchConfig(**keys, no_repeat_ngram=3))
+    assert progress.with_metric(*other).best_updates == BestUpdates()
