@@ -2,83 +2,158 @@
 
 The rules are the same for: beam search whose hypotheses compete with the ends, scores divided by the length with the
 end to the power of `length_penalty`, and `early_stopping`, of which "never" is patience without end. They differ where
-a translation reaches the maximum length: there transformers forces the end at no cost.
+a translation reaches the maximum length: there transformers forces the end at no cost. The opposite direction is the
+column `huggingface` of mtkit/search/support.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mtkit.errors import DataError
 from mtkit.importers.foreign_folder import Fields, shown
 from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
-from mtkit.text.vocab import Vocab
+from mtkit.search.support import EXACT_PATIENCE, FIXED_TOKENS
+from mtkit.text.subword.tokenizer import Tokenizer
 
-FIXED_TOKENS = 2  # that their maximum length counts and ours does not: the first one of the decoder, and the end
-EXACT_PATIENCE = 1e6  # hypotheses per beam: the search ends when the bound says so
 DEFAULT_MAX_LENGTH = 20  # of transformers
-# settings that change translations, which mtkit does not have, and their values without effect
-LEFT_OUT = {
+
+# settings without effect on a translation, by the reason
+_WITHOUT_EFFECT = {
+    "output": "output_attentions output_hidden_states output_scores output_logits return_dict_in_generate",
+    "memory": "use_cache cache_implementation cache_config max_cache_len low_memory prefill_chunk_size",
+    "program": "_from_model_config transformers_version disable_compile compile_config use_mtp "
+    "continuous_batching_config",
+    "speculation": "is_assistant num_assistant_tokens num_assistant_tokens_schedule assistant_confidence_threshold "
+    "assistant_early_exit assistant_lookbehind target_lookbehind assistant_ensemble_weight prompt_lookup_num_tokens "
+    "max_matching_ngram_size speculation_type",
+    "sampling, which do_sample names": "temperature top_k top_p min_p top_h typical_p epsilon_cutoff eta_cutoff",
+    "vocabulary": "pad_token_id bos_token_id",
+}
+# and values without effect of settings that mtkit does not have; null has none either
+_NEUTRAL: dict[str, Any] = {
     "num_beam_groups": 1,
     "diversity_penalty": 0.0,
     "encoder_repetition_penalty": 1.0,
     "encoder_no_repeat_ngram_size": 0,
-    "min_new_tokens": 0,
     "suppress_tokens": [],
     "begin_suppress_tokens": [],
     "force_words_ids": [],
+    "constraints": [],
     "sequence_bias": {},
+    "stop_strings": [],
+    "token_healing": False,
+    "remove_invalid_values": False,
+    "guidance_scale": 1.0,
+    "penalty_alpha": 0.0,
 }
 
 
-def search_config(model: Fields, generation: Fields, vocab: Vocab) -> tuple[SearchConfig, list[str]]:
+class _Settings:
+    """The settings of generation_config.json, and of config.json, where older versions of transformers wrote them."""
+
+    def __init__(self, model: Fields, generation: Fields) -> None:
+        self.model, self.generation = model, generation
+        self._read: set[str] = set()
+
+    def get(self, key: str, kind: type | tuple[type, ...], default: Any) -> Any:
+        self._read.add(key)
+        return self.generation.get(key, kind, self.model.get(key, kind, default))
+
+    def left_out(self) -> Iterator[str]:
+        """A sentence about each setting that has an effect and was not read."""
+        older = {key: self.model.values[key] for key in _NEUTRAL if key in self.model.values}
+        without_effect = " ".join(_WITHOUT_EFFECT.values()).split()
+        for key, value in {**older, **self.generation.values}.items():
+            is_known = key in self._read or key in without_effect
+            if not is_known and value is not None and value != _NEUTRAL.get(key):
+                yield f"{key}: {shown(value)} has no effect; translations may differ"
+
+
+def search_config(
+    model: Fields, generation: Fields, tgt: Tokenizer, *, has_output_bias: bool
+) -> tuple[SearchConfig, list[str]]:
     """The search that a model's settings describe, and a sentence about each setting that is left out.
 
     Args:
         model: of config.json, where older versions of transformers wrote the settings.
         generation: of generation_config.json.
-        vocab: of the target side.
+        tgt: tokenizer of the target side.
+        has_output_bias: the import excludes tokens from the softmax by a bias, see `renormalises`.
 
     Raises:
         DataError: a setting has a value that mtkit does not compute.
     """
-
-    def get(key: str, kind: type | tuple[type, ...], default: Any) -> Any:
-        return generation.get(key, kind, model.get(key, kind, default))
-
-    never = never_generated(model, generation)
+    settings = _Settings(model, generation)
+    get = settings.get
+    notes: list[str] = []
+    vocab, never = tgt.vocab, never_generated(model, generation)
+    if len(never) < len(get("bad_words_ids", list, [])):
+        notes.append("bad_words_ids: sequences of several tokens may be generated")
     alpha = float(get("length_penalty", (int, float), 1.0))
     if alpha < 0:
         raise DataError(f"{generation.path}: length_penalty: {alpha}; mtkit has none below 0, set it to 0")
     if (beams := int(get("num_beams", int, 1))) < 1:
         raise DataError(f"{generation.path}: num_beams: {beams}; a number above 0 is expected")
+    returned = int(get("num_return_sequences", int, 1))
+    if not 1 <= returned <= beams:
+        notes.append(f"num_return_sequences: {returned} has no effect; a search returns 1 to num_beams translations")
     early = get("early_stopping", (bool, str), False)
-    notes = []
-    if len(never) < len(get("bad_words_ids", list, [])):
-        notes.append("bad_words_ids: sequences of several tokens may be generated")
-    for key, neutral in LEFT_OUT.items():
-        value = generation.values.get(key, model.values.get(key))
-        if value is not None and value != neutral:
-            notes.append(f"{key}: {shown(value)} has no effect; translations may differ")
     repetition = float(get("repetition_penalty", (int, float), 1.0))
     if repetition < 1:
         notes.append(f"repetition_penalty: {repetition} has no effect; mtkit has none below 1")
+    if repetition > 1 and beams == 1:
+        notes.append(
+            f"repetition_penalty: {repetition} multiplies log-probabilities; transformers' greedy search logits"
+        )
     if get("do_sample", bool, False):
         notes.append("do_sample: the search is a beam search; set search.method.kind to sampling")
-    longest, shortest = int(get("max_length", int, DEFAULT_MAX_LENGTH)), int(get("min_length", int, 0))
+    if (first := get("forced_bos_token_id", int, None)) is not None and not tgt.before:
+        notes.append(f"forced_bos_token_id: {first} has no effect; translations may differ")
+    expected = {"eos_token_id": vocab.eos, "forced_eos_token_id": vocab.eos, "decoder_start_token_id": vocab.bos}
+    for key, number in expected.items():
+        if (value := get(key, (int, list), number)) not in (number, [number]):
+            notes.append(f"{key}: {shown(value)} has no effect; it is {number} as in {model.path.name}")
+    longest, shortest = _lengths(get, notes)
+    ngram = int(get("no_repeat_ngram_size", int, 0))
+    if get("renormalize_logits", bool, False) and (ngram or shortest or repetition > 1 or not has_output_bias):
+        among = "the tokens of bad_words_ids alone" if has_output_bias else "no tokens"
+        notes.append(f"renormalize_logits: takes {among} out of the softmax; translations may differ")
     search = SearchConfig(
         beam_size=beams,
+        n_best=returned if 1 <= returned <= beams else 1,
         length_penalty=alpha,
         early_stopping=early is not False,
         patience=EXACT_PATIENCE if early == "never" else 1.0,
         max_length=MaxLength(factor=0.0, offset=max(0, longest - FIXED_TOKENS)),
-        min_length=LengthLimit(offset=max(0, shortest - 1)),
-        no_repeat_ngram=int(get("no_repeat_ngram_size", int, 0)),
+        min_length=LengthLimit(offset=shortest),
+        no_repeat_ngram=ngram,
         repetition_penalty=max(1.0, repetition),
         allow_unknown=vocab.unk not in never,
         retry_loops=False,
     )
-    return search, notes
+    return search, [*notes, *settings.left_out()]
+
+
+def _lengths(get: Callable[..., Any], notes: list[str]) -> tuple[int, int]:
+    """The maximum length with the tokens that transformers counts, and the minimum length without them."""
+    longest, shortest = get("max_length", int, None), int(get("min_length", int, 0)) - 1
+    newest, new_least = get("max_new_tokens", int, None), get("min_new_tokens", int, None)
+    if newest is not None:
+        longest = newest + 1  # the decoder's first token is not new
+    if longest is None:
+        longest = DEFAULT_MAX_LENGTH
+        notes.append(
+            f"max_length: not stated, so that transformers' default of {longest} tokens cuts longer translations off; "
+            "set search.max_length.offset to more"
+        )
+    return longest, max(0, shortest if new_least is None else new_least)
+
+
+def renormalises(model: Fields, generation: Fields) -> bool:
+    """Return whether probabilities are those among the tokens that may be generated."""
+    return bool(generation.get("renormalize_logits", bool, model.get("renormalize_logits", bool, False)))
 
 
 def never_generated(model: Fields, generation: Fields) -> set[int]:

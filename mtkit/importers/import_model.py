@@ -14,7 +14,7 @@ from mtkit.importers.architectures.architecture import ForeignArchitecture
 from mtkit.importers.architectures.bart_layers import OUTPUT_BIAS
 from mtkit.importers.architectures.registry import find_architecture
 from mtkit.importers.foreign_folder import GENERATION, ForeignFolder
-from mtkit.importers.generation import search_config
+from mtkit.importers.generation import never_generated, renormalises, search_config
 from mtkit.importers.hub import download, is_hub_name
 from mtkit.importers.marian_npz import MarianFolder, is_marian_folder
 from mtkit.importers.vocabulary import TOKENIZER_SETTINGS, ForeignTokenizers, LanguagePair
@@ -79,7 +79,9 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
         raise DataError(f"{fields.path}: {error}") from error
     src_lang, tgt_lang = _languages(folder, name, languages)
     tokenizers = architecture.tokenizers(folder, fields, LanguagePair(src_lang, tgt_lang))
-    search, notes = search_config(fields, folder.optional_table(GENERATION), tokenizers.pair.tgt.vocab)
+    generation = folder.optional_table(GENERATION)
+    tgt, has_output_bias = tokenizers.pair.tgt, config.output_bias
+    search, notes = search_config(fields, generation, tgt, has_output_bias=has_output_bias)
     licence = folder.card().get("license")
     metadata = ModelMetadata(
         src_lang=src_lang,
@@ -95,6 +97,8 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
     )
     _check_ranges(metadata, folder)
     weights = _convert(architecture, config, tokenizers, folder)
+    if has_output_bias and renormalises(fields, generation):
+        weights["output.bias"][sorted(never_generated(fields, generation) & set(range(tgt.vocab.size)))] = UNKNOWN_LOGIT
     check_finite(weights, source)
     count = sum(array.size for array in weights.values())
     with OutputLock(output, make_parents=True):

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +14,15 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mtkit.assembly.translator import load_translator
-from mtkit.errors import MtkitError, UsageError
+from mtkit.errors import DataError, MtkitError, UsageError
+from mtkit.importers.foreign_folder import Fields
+from mtkit.importers.generation import search_config
 from mtkit.importers.import_model import Languages, import_model
 from mtkit.model_folder.folder import read_metadata, read_model
 from mtkit.text.special_tokens import SPECIAL_TOKENS
+from mtkit.text.vocab import Vocab
 from mtkit.translate.engines.fast_engine import FastEngine
+from mtkit.translate.translation import TranslationOptions
 from tests.toy.foreign_models import lines, train_pieces
 
 NO_LANGUAGES = Languages()
@@ -125,9 +130,88 @@ def test_settings_of_generation_become_the_search(folder: Path, tmp_path: Path) 
     assert (search.max_length.of(50), search.min_length.of(50), search.no_repeat_ngram) == (98, 2, 3)
     assert not search.allow_unknown
     assert 17 in load_translator(tmp_path / "out").special_ids.banned
-    left_out = ["bad_words_ids", "encoder_no_repeat_ngram_size", "repetition_penalty", "do_sample"]
+    left_out = ["bad_words_ids", "repetition_penalty", "do_sample", "encoder_no_repeat_ngram_size"]
     assert [note.partition(":")[0] for note in notes[2:]] == left_out
     assert "sequences of several tokens" in notes[2]
+
+
+@pytest.mark.parametrize(
+    ("settings", "longest", "shortest"),
+    [
+        ({"max_new_tokens": 64}, 63, 0),
+        ({"max_new_tokens": 64, "max_length": 20}, 63, 0),
+        ({"max_length": 20, "min_length": 4}, 18, 3),
+        ({"max_length": 20, "min_length": 4, "min_new_tokens": 7}, 18, 7),
+        ({}, 18, 0),
+    ],
+)
+def test_limits_of_length_are_those_that_transformers_applies(
+    folder: Path, tmp_path: Path, settings: dict[str, int], longest: int, shortest: int
+) -> None:
+    (folder / "generation_config.json").write_text(json.dumps(settings))
+    notes = import_model(folder, tmp_path / "out", NO_LANGUAGES)
+    search = read_metadata(tmp_path / "out").search
+    assert (search.max_length.of(50), search.min_length.of(50)) == (longest, shortest)
+    assert [note.partition(":")[0] for note in notes[2:]] == ([] if settings else ["max_length"])
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.slow)])
+def test_every_setting_of_generation_is_read_without_effect_or_named(folder: Path, count: int) -> None:
+    import transformers
+
+    unknown = {f"later_setting_{number}": number for number in range(count)}
+    known = {key: 3 for key in transformers.GenerationConfig().to_dict() if key != "transformers_version"}
+    fields = Fields(folder / "config.json", {})
+    tgt: Any = SimpleNamespace(vocab=Vocab(size=50, pad=49, unk=1, bos=49, eos=0), before=[])
+
+    def named(**settings: Any) -> list[str]:
+        table = Fields(folder / "generation_config.json", {"max_length": 9, **settings})
+        return [note.partition(":")[0] for note in search_config(fields, table, tgt, has_output_bias=True)[1]]
+
+    assert named() == []
+    assert named(**unknown) == list(unknown)
+    effective = {"num_beam_groups", "stop_strings", "guidance_scale", "suppress_tokens", "max_time", "eos_token_id"}
+    read = {"num_beams", "length_penalty", "max_new_tokens", "min_length", "min_new_tokens", "no_repeat_ngram_size"}
+    for key, value in known.items():
+        try:
+            found = named(**{key: value})
+        except DataError as error:  # it is read, and 3 is of another type
+            found = [key] if key in str(error) else [str(error)]
+        assert not (key in effective and found != [key]), key
+        assert not (key in read and found), key
+        assert set(found) <= {key}
+        assert named(**{key: None}) == (["max_length"] if key == "max_length" else [])
+
+
+@torch.inference_mode()
+def test_scores_are_those_among_the_tokens_that_may_be_generated(folder: Path, tmp_path: Path) -> None:
+    import transformers
+
+    state = load_file(folder / "model.safetensors")
+    pad = json.loads((folder / "config.json").read_text())["pad_token_id"]
+    state["final_logits_bias"][0, pad] += 10
+    save_file(state, folder / "model.safetensors")
+    settings = {
+        "num_beams": 3,
+        "max_length": 40,
+        "bad_words_ids": [[pad]],
+        "renormalize_logits": True,
+        "early_stopping": True,
+    }
+    (folder / "generation_config.json").write_text(json.dumps(settings))
+    assert len(import_model(folder, tmp_path / "out", NO_LANGUAGES)) == 2
+    options = TranslationOptions(with_scores=True)
+    ours = list(
+        load_translator(tmp_path / "out", compute_type="float32", options=options).translate(lines("test.en", 8))
+    )
+    model = transformers.MarianMTModel.from_pretrained(folder).eval()
+    model.generation_config.decoder_start_token_id = pad
+    tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+    for line, translation in zip(lines("test.en", 8), ours, strict=True):
+        found = model.generate(**tokenizer(line, return_tensors="pt"), output_scores=True, return_dict_in_generate=True)
+        if found.sequences.shape[1] < 40:  # at the maximum length the end costs nothing there
+            assert translation.score == pytest.approx(float(found.sequences_scores[0]), abs=1e-4)
+            assert translation.text == tokenizer.decode(found.sequences[0], skip_special_tokens=True)
 
 
 Change = Callable[[Path], None]
