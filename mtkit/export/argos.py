@@ -12,8 +12,8 @@ import sentencepiece
 from mtkit import __version__
 from mtkit.assembly.translator import read_translation_model
 from mtkit.errors import DataError, UsageError
-from mtkit.export.ctranslate2 import export_ctranslate2
-from mtkit.export.equivalence import MIN_EQUAL_SHARE, sample_lines
+from mtkit.export.ctranslate2 import convert
+from mtkit.export.equivalence import MIN_EQUAL_SHARE, lost_settings, sample_lines
 from mtkit.io.files import temporary_folder, write_atomically
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import MODEL_CARD
@@ -53,10 +53,10 @@ def export_argos(model: Path, output: Path, *, check_file: Path | None = None) -
     if loaded.metadata.requires_tag:
         raise UsageError(f"{model}: needs a tag before each source, which Argos Translate cannot give")
     with OutputLock(output, make_parents=True), temporary_folder(output.with_suffix(".model")) as folder:
-        summary = export_ctranslate2(model, folder / "model", check_file=check_file)
+        summary = convert(model, folder / "model", check_file=check_file)
         _check_text(loaded, pieces, sample_lines(model, loaded, check_file).lines)
         _write_package(output, folder / "model", loaded, pieces)
-    return f"{summary}\n{LEFT_TO_ARGOS}"
+    return "\n".join([summary, LEFT_TO_ARGOS, *lost_settings("argos", loaded.metadata.search)])
 
 
 def _is_package(path: Path) -> bool:

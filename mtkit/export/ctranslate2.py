@@ -10,7 +10,7 @@ from typing import Any
 from mtkit.assembly.translator import read_translation_model
 from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.ctranslate2_spec import build_spec
-from mtkit.export.equivalence import check_equivalence, sample_lines
+from mtkit.export.equivalence import check_equivalence, lost_settings, sample_lines, stated
 from mtkit.export.supported_models import CTRANSLATE2
 from mtkit.inference.compute_type import ComputeType
 from mtkit.io.files import atomic_folder, translate_write_errors
@@ -18,8 +18,8 @@ from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import EXPORTED, require_replaceable
 from mtkit.model_folder.folder import write_metadata
 from mtkit.models.transformer.model import Transformer
-from mtkit.search.config import BeamConfig, SearchConfig
-from mtkit.search.length_penalty import Average
+from mtkit.search.config import SearchConfig
+from mtkit.search.support import options, unsupported
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.engines.interface import special_ids
 
@@ -35,7 +35,7 @@ def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = N
         check_file: text for the comparison; see `sample_lines`.
 
     Returns:
-        A sentence with the result of the comparison (see `check_equivalence`).
+        Sentences with the result of the comparison (see `check_equivalence`) and about settings of the search.
 
     Raises:
         UsageError: CTranslate2 does not support this model, or `folder` exists and is no exported model.
@@ -44,6 +44,15 @@ def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = N
         BusyError: another process is writing the folder.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
+    result, search = convert(model, folder, check_file=check_file), read_translation_model(model).metadata.search
+    told = ", ".join(f"{name}={value}" for name, value in options("ctranslate2", search).items())
+    limits = stated(search, ["max_length", "min_length"])
+    callers = f"CTranslate2 has the search settings of each call; this model's are {told}; limits of length: {limits}"
+    return "\n".join([result, callers, *lost_settings("ctranslate2", search)])
+
+
+def convert(model: Path, folder: Path, *, check_file: Path | None = None) -> str:
+    """The conversion of `export_ctranslate2`, without sentences about the search."""
     require_replaceable(folder, EXPORTED)
     loaded = read_translation_model(model).load()
     metadata, tokenizers = loaded.metadata, loaded.tokenizers
@@ -132,7 +141,6 @@ class CTranslate2Runner:
         options = search_options(search) | {
             "max_decoding_length": max(map(search.max_length.of, lengths), default=0) + 1,  # with the end of sentence
             "min_decoding_length": min(map(search.min_length.of, lengths), default=0),
-            "disable_unk": not search.allow_unknown,
             "suppress_sequences": [[self._tgt_tokens[i]] for i in self._banned if i != self._unk],
             "max_input_length": 0,
         }
@@ -154,22 +162,8 @@ def search_options(search: SearchConfig) -> dict[str, Any]:
     """Options of `ctranslate2.Translator.translate_batch` for a search configuration.
 
     Raises:
-        UsageError: names the key for whose value CTranslate2 has no option.
+        UsageError: names the keys for whose values CTranslate2 has no option.
     """
-    penalty = search.penalty()
-    unsupported = {
-        "length_penalty.kind": not isinstance(penalty, Average),
-        "early_stopping": not search.early_stopping and search.beam_size > 1,
-        "coverage_penalty": search.coverage_penalty != 0,
-        "repetition_penalty": search.repetition_penalty != 1,
-        "method.kind": not isinstance(search.method, BeamConfig),
-    }
-    for key, is_unsupported in unsupported.items():
-        if is_unsupported:
-            raise UsageError(f"search.{key}: CTranslate2 has no option for this value; measure without --peer")
-    return {
-        "beam_size": search.beam_size,
-        "patience": search.patience,
-        "length_penalty": penalty.alpha if isinstance(penalty, Average) else 0.0,
-        "no_repeat_ngram_size": search.no_repeat_ngram,
-    }
+    if keys := unsupported("ctranslate2", search, with_around=False):
+        raise UsageError(f"{stated(search, keys)}: CTranslate2 has no option for this; measure without --peer")
+    return options("ctranslate2", search)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -16,8 +17,10 @@ from mtkit.corpus.order.collate import collate_source
 from mtkit.corpus.store import MANIFEST, Store
 from mtkit.errors import DataError, NonFiniteError, UsageError
 from mtkit.model_folder.folder import LoadedModel
-from mtkit.search.config import LengthLimit, SearchConfig
+from mtkit.recipe.paths import to_plain
+from mtkit.search.config import SearchConfig
 from mtkit.search.interface import SearchRequest
+from mtkit.search.support import Engine, unsupported
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.lines import read_lines
 from mtkit.translate.engines.interface import special_ids
@@ -85,8 +88,8 @@ def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: Sampl
         DataError: less than MIN_EQUAL_SHARE of the translations are equal; the message shows the first difference.
         NonFiniteError: the model computes NaN or infinity.
     """
-    search = replace(loaded.metadata.search.with_plain_beam(1), length_penalty=1.0, coverage_penalty=0.0)
-    search = replace(search, repetition_penalty=1.0, no_repeat_ngram=0, min_length=LengthLimit())
+    stored = loaded.metadata.search
+    search = SearchConfig(beam_size=1, max_length=stored.max_length, allow_unknown=stored.allow_unknown)
     search = search.limited_to(loaded.metadata.model.max_target_length())
     sources = [ids[: loaded.metadata.max_source_length] for ids in loaded.tokenizers.encode("src", sample.lines)]
     numbers = [number for number, ids in enumerate(sources) if ids]
@@ -126,6 +129,26 @@ def _left_to_the_caller(tokenizer: TokenizerConfig) -> list[str]:
             "translation; the other program does not (mtkit/text/copy_tokens.py)"
         )
     return sentences
+
+
+NAMES: dict[Engine, str] = {
+    "ctranslate2": "CTranslate2",
+    "huggingface": "transformers",
+    "argos": "Argos Translate",
+    "onnx": "a program that runs the ONNX model",
+}
+
+
+def stated(search: SearchConfig, keys: Iterable[str]) -> str:
+    """Keys of a search with their values, as overrides of a recipe state them."""
+    values = {key: to_plain(getattr(search, key)) for key in keys}
+    return ", ".join(f"search.{key}={json.dumps(value)}" for key, value in values.items())
+
+
+def lost_settings(engine: Engine, search: SearchConfig, more: Iterable[str] = ()) -> list[str]:
+    """A sentence that names the keys of a search which an export loses, `more` among them; none: nothing is lost."""
+    keys = list(dict.fromkeys([*unsupported(engine, search), *more]))
+    return [f"not computed by {NAMES[engine]}: {stated(search, keys)}"] if keys else []
 
 
 def _translate(loaded: LoadedModel, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:

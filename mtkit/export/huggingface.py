@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,11 @@ from torch import Tensor
 
 from mtkit.assembly.translator import read_translation_model
 from mtkit.errors import DataError, UsageError, require_extra
-from mtkit.export.equivalence import SampleLines, check_equivalence, sample_lines
+from mtkit.export.equivalence import SampleLines, check_equivalence, lost_settings, sample_lines
 from mtkit.export.supported_models import MARIAN
 from mtkit.importers.architectures.bart_layers import ACTIVATIONS, OUTPUT_BIAS
 from mtkit.importers.architectures.marian import Marian
 from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS
-from mtkit.importers.generation import FIXED_TOKENS
 from mtkit.importers.vocabulary import TOKENIZER_SETTINGS
 from mtkit.io.files import atomic_folder, write_bytes, write_json
 from mtkit.io.lock import OutputLock
@@ -27,8 +27,8 @@ from mtkit.layers.positions.absolute_config import SinusoidalConfig
 from mtkit.model_folder.config_file import CONFIG, EXPORTED, MODEL_CARD, require_replaceable
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata, write_metadata
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.search.config import SearchConfig
-from mtkit.search.length_penalty import Average
+from mtkit.search.config import MaxLength, SearchConfig
+from mtkit.search.support import FIXED_TOKENS, options
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.tensor_file import write_tensors
 from mtkit.training.weights import weights
@@ -50,13 +50,16 @@ def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = N
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
         _write_tokenizers(temporary, loaded)
         write_json(temporary / CONFIG, _config(config, loaded))
-        write_json(temporary / GENERATION, _generation(loaded))
+        write_json(temporary / GENERATION, generation_settings(_one_limit(loaded), loaded.tokenizers))
         write_tensors(temporary / SAFETENSORS, marian_tensors(config, weights(loaded.model), loaded.tokenizers))
         write_bytes(temporary / MODEL_CARD, (loaded.folder / MODEL_CARD).read_bytes())
         write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
         runner = TransformersRunner(temporary, loaded.tokenizers)
         runner.check_tokenizer(sample)
-        return check_equivalence(loaded, runner, sample)
+        result = check_equivalence(loaded, runner, sample)
+    search = loaded.metadata.search
+    cut = [] if _one_limit(loaded).max_length == search.max_length else ["max_length"]
+    return "\n".join([result, *lost_settings("huggingface", search, cut)])
 
 
 def _check(loaded: LoadedModel) -> TransformerConfig:
@@ -150,19 +153,19 @@ def _special_tokens(tokenizers: TokenizerPair) -> dict[str, Any]:
     }
 
 
-def _generation(loaded: LoadedModel) -> dict[str, Any]:
-    search, penalty = loaded.metadata.search, loaded.metadata.search.penalty()
-    banned = special_ids(loaded.tokenizers.tgt, allow_unknown=search.allow_unknown).banned
-    limit = search.max_length.of(loaded.metadata.max_source_length)
-    return {
-        "num_beams": search.beam_size,
-        "length_penalty": penalty.alpha if isinstance(penalty, Average) else 1.0,
-        "early_stopping": search.early_stopping,
-        "no_repeat_ngram_size": search.no_repeat_ngram,
-        "max_length": min(limit + FIXED_TOKENS, max(MIN_POSITIONS, loaded.metadata.max_source_length + 1)),
-        "bad_words_ids": [[each] for each in banned],
-        **_special_tokens(loaded.tokenizers),
-    }
+def _one_limit(loaded: LoadedModel) -> SearchConfig:
+    """The model's search with one maximum length for all sources, within the table of positions of the export."""
+    search, longest = loaded.metadata.search, loaded.metadata.max_source_length
+    limit = min(search.max_length.of(longest), max(MIN_POSITIONS, longest + 1) - FIXED_TOKENS)
+    constant = search.max_length.factor == 0 and search.max_length.of(longest) == limit
+    return search if constant else replace(search, max_length=MaxLength(factor=0.0, offset=limit))
+
+
+def generation_settings(search: SearchConfig, tokenizers: TokenizerPair) -> dict[str, Any]:
+    """The table of generation_config.json for a search."""
+    banned = special_ids(tokenizers.tgt, allow_unknown=search.allow_unknown).banned
+    excluded = {"bad_words_ids": [[each] for each in banned]}
+    return {**options("huggingface", search), **excluded, **_special_tokens(tokenizers)}
 
 
 def _write_tokenizers(folder: Path, loaded: LoadedModel) -> None:
@@ -225,23 +228,17 @@ class TransformersRunner:
     def translate(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
         """The greedy translation of each source; see ExportRunner."""
         eos, pad = self._tokenizers.tgt.vocab.eos, self._tokenizers.src.vocab.pad
-        banned = special_ids(self._tokenizers.tgt, allow_unknown=search.allow_unknown).banned
         found: list[list[int]] = []
         for first in range(0, len(sources), BATCH):
             batch = [[*ids, self._tokenizers.src.vocab.eos] for ids in sources[first : first + BATCH]]
             longest = max(map(len, batch))
             ids = torch.tensor([[*each, *[pad] * (longest - len(each))] for each in batch])
             real = torch.tensor([[1] * len(each) + [0] * (longest - len(each)) for each in batch])
-            limit = max(search.max_length.of(len(each) - 1) for each in batch)
-            result = self._model.generate(
-                input_ids=ids,
-                attention_mask=real,
-                num_beams=1,
-                do_sample=False,
-                max_length=limit + FIXED_TOKENS,
-                no_repeat_ngram_size=0,
-                bad_words_ids=[[each] for each in banned],
-            )
+            limit = MaxLength(factor=0.0, offset=max(search.max_length.of(len(each) - 1) for each in batch))
+            settings = generation_settings(replace(search, max_length=limit), self._tokenizers)
+            # in the place of the exported settings: `generate` takes those that it is not given from them
+            self._model.generation_config = type(self._model.generation_config)(**settings)
+            result = self._model.generate(input_ids=ids, attention_mask=real)
             rows = result[:, 1:].tolist()
             found += [row[: row.index(eos)] if eos in row else row for row in rows]
         return found

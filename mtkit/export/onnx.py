@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from mtkit.assembly.translator import read_translation_model
 from mtkit.corpus.order.batch import Source
 from mtkit.errors import require_extra
-from mtkit.export.equivalence import check_equivalence, sample_lines
+from mtkit.export.equivalence import check_equivalence, lost_settings, sample_lines
 from mtkit.export.supported_models import ONNX
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
@@ -147,7 +147,8 @@ def export_onnx(model: Path, folder: Path, *, check_file: Path | None = None) ->
         with translate_write_errors(temporary):
             _trace(traced, temporary)
         write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
-        return check_equivalence(loaded, OnnxRunner(temporary, loaded.tokenizers), sample)
+        result = check_equivalence(loaded, OnnxRunner(temporary, loaded.tokenizers), sample)
+    return "\n".join([result, *lost_settings("onnx", loaded.metadata.search)])
 
 
 def _replace_positions(model: Transformer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,16 @@ from mtkit.layers.positions.config import (
     T5BiasConfig,
     TransformerXLConfig,
 )
+from mtkit.model_folder.folder import update_search_config
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.sharing import AllSharedConfig
-from mtkit.search.config import DiverseBeamConfig, SamplingConfig, SearchConfig
+from mtkit.search.config import BeamConfig, DiverseBeamConfig, MinimumBayesRiskConfig, SamplingConfig, SearchConfig
 from mtkit.search.length_penalty import GNMT
+from mtkit.search.support import TABLE
 from mtkit.text.lines import read_lines
 from mtkit.translate.translator import TranslationOptions
+from tests.toy.searches import random_search
 
 pytest.importorskip("ctranslate2")
 Make = Callable[[Any], Path]
@@ -116,17 +120,47 @@ def assert_equal_scores(model: Path, exported: Path, lines: list[str]) -> None:
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"length_penalty": GNMT()}, "length_penalty.kind"),
-        ({"early_stopping": False}, "early_stopping"),
-        ({"coverage_penalty": 0.2}, "coverage_penalty"),
-        ({"repetition_penalty": 1.5}, "repetition_penalty"),
-        ({"method": DiverseBeamConfig(groups=5)}, "method.kind"),
-        ({"method": SamplingConfig()}, "method.kind"),
+        ({"length_penalty": GNMT()}, 'length_penalty={"kind": "gnmt", "alpha": 0.6}'),
+        ({"early_stopping": False}, "early_stopping=false"),
+        ({"coverage_penalty": 0.2}, "coverage_penalty=0.2"),
+        ({"repetition_penalty": 1.5}, "repetition_penalty=1.5"),
+        ({"method": DiverseBeamConfig(groups=5)}, 'method={"kind": "diverse", "groups": 5, "diversity_strength": 0.5}'),
+        ({"method": BeamConfig(), "rerank": MinimumBayesRiskConfig()}, 'rerank={"kind": "mbr", "metric": "chrf"}'),
     ],
 )
 def test_ctranslate2_has_no_option_for(changes: dict[str, Any], key: str) -> None:
-    with pytest.raises(UsageError, match=f"search.{key}: CTranslate2 has no option"):
+    with pytest.raises(UsageError, match=re.escape(f"search.{key}: CTranslate2 has no option for this")):
         search_options(SearchConfig(**changes))
+    with pytest.raises(UsageError, match=r'search.method=.*"sampling".*: CTranslate2 has no option for this'):
+        search_options(SearchConfig(method=SamplingConfig()))
+
+
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 20))])
+def test_a_model_with_any_search_is_exported_and_its_settings_are_named(
+    seed: int, toy_model: Make, text: Path, capsys
+) -> None:
+    """As options for each call, or as not computed; the comparison is that of plain greedy search."""
+    search, model = random_search(seed), toy_model(transformer())
+    update_search_config(model, search)
+    folder = str(text.parent / "exported")
+    _, err = run_mtkit(capsys, "export", str(model), "--to", "ctranslate2", "-o", folder, "--check", str(text))
+    assert "12 of 12 translations are equal" in err
+    named = {
+        "beam_size": f"beam_size={search.beam_size}",
+        "n_best": f"num_hypotheses={search.n_best}",
+        "no_repeat_ngram": f"no_repeat_ngram_size={search.no_repeat_ngram}",
+        "allow_unknown": f"disable_unk={not search.allow_unknown}",
+        "max_length": f'search.max_length={{"factor": {search.max_length.factor}',
+        "min_length": f'search.min_length={{"factor": {search.min_length.factor}',
+        "coverage_penalty": f"search.coverage_penalty={search.coverage_penalty}",
+        "repetition_penalty": f"search.repetition_penalty={search.repetition_penalty}",
+        "rerank": "search.rerank=",
+        "retry_loops": "search.retry_loops=true",
+        "split_long_lines": "search.split_long_lines=true",
+    }
+    for key, words in named.items():
+        has_effect = key not in search.ignored_keys() and getattr(search, key) != TABLE[key].off
+        assert (words in err) or not has_effect, (key, err)
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,10 @@ from mtkit.importers.import_model import Languages, import_model
 from mtkit.layers.feed_forward.config import DenseConfig
 from mtkit.layers.norms.config import LayerNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig
 from mtkit.layers.positions.absolute_config import LearnedConfig, SinusoidalConfig
-from mtkit.model_folder.folder import ModelMetadata, read_model, write_model
+from mtkit.model_folder.folder import ModelMetadata, read_model, update_search_config, write_model
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.search.config import SearchConfig
+from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
+from mtkit.search.length_penalty import GNMT
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
@@ -43,11 +44,14 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return TokenizerPair.load(folder)
 
 
-def write(folder: Path, pair: TokenizerPair, config: TransformerConfig) -> Path:
+def write(folder: Path, pair: TokenizerPair, config: TransformerConfig, end: float | None = None) -> Path:
+    """A model with random weights; `end` is the bias of the end of sentence."""
     torch.manual_seed(3)
     model = config.build(*pair.vocab_sizes)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1) / 2, std=0.3)
+    if end is not None:
+        model.output.bias.data[pair.tgt.vocab.eos] = end
     metadata = ModelMetadata(
         src_lang="en",
         tgt_lang="de",
@@ -122,6 +126,54 @@ def test_other_models_are_refused(tmp_path: Path, pair: TokenizerPair, key: str)
     with pytest.raises(UsageError, match=f"model.{key}.*not supported by Hugging Face export"):
         export_huggingface(model, tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
+
+
+SEARCHES = {
+    "late": SearchConfig(beam_size=3, early_stopping=False, length_penalty=0.3, no_repeat_ngram=2),
+    "never": SearchConfig(beam_size=4, patience=1e6, repetition_penalty=1.5, allow_unknown=True),
+    "long": SearchConfig(beam_size=2, min_length=LengthLimit(offset=6), length_penalty=0.0),
+    "greedy": SearchConfig(beam_size=1, no_repeat_ngram=3, min_length=LengthLimit(offset=2)),
+}
+
+
+ENDS = {"long": 5.0, "greedy": 5.0}  # so that translations end, as early as they may
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_transformers_searches_by_the_exported_settings(tmp_path: Path, pair: TokenizerPair, name: str) -> None:
+    """Without any option of a call; at the maximum length it ends hypotheses at no cost, unlike mtkit."""
+    import transformers
+
+    if not pair.shared:
+        pytest.skip("one vocabulary is enough")
+    model = write(tmp_path / "model", pair, replace(MARIAN, output_bias=name in ENDS), end=ENDS.get(name))
+    search = replace(SEARCHES[name], max_length=MaxLength(factor=0.0, offset=40), retry_loops=False)
+    update_search_config(model, replace(search, split_long_lines=False))
+    summary = export_huggingface(model, tmp_path / "theirs", check_file=DATA / "test.en")
+    assert "not computed" not in summary
+    theirs = transformers.MarianMTModel.from_pretrained(tmp_path / "theirs").eval()
+    tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path / "theirs")
+    texts = lines("test.en", 12)
+    ours = load_translator(model, compute_type="float32").translate_lines(texts)
+    plain = load_translator(model, compute_type="float32", search_overrides=["beam_size=1"]).translate_lines(texts)
+    found = [theirs.generate(**tokenizer(text, return_tensors="pt"))[0] for text in texts]
+    compared = [number for number, ids in enumerate(found) if len(ids) < 40]
+    assert len(compared) >= 3
+    expected = [tokenizer.decode(found[number], skip_special_tokens=True) for number in compared]
+    assert [ours[number] for number in compared] == expected
+    assert name == "greedy" or [plain[number] for number in compared] != expected
+
+
+def test_settings_without_a_form_in_transformers_are_named(tmp_path: Path, pair: TokenizerPair) -> None:
+    model = write(tmp_path / "model", pair, replace(MARIAN, tied_embeddings="target"))
+    search = SearchConfig(repetition_penalty=1.5, coverage_penalty=0.5, patience=4.0, length_penalty=GNMT())
+    update_search_config(model, search)
+    sentence = export_huggingface(model, tmp_path / "theirs").split("\n")[-1]
+    for words in ("length_penalty={", "max_length={", "patience=4.0", "coverage_penalty=0.5", "retry_loops=true"):
+        assert f"search.{words}" in sentence
+    assert "repetition_penalty" not in sentence
+    settings = json.loads((tmp_path / "theirs" / "generation_config.json").read_text())
+    assert settings["repetition_penalty"] == 1.5
 
 
 def test_settings_of_generation_are_written(tmp_path: Path, pair: TokenizerPair) -> None:
