@@ -123,8 +123,9 @@ def write_model_card(folder: Path, report: Mapping[str, Any]) -> None:
 def _training(report: Mapping[str, Any]) -> list[str]:
     if "train" not in report:
         return []
-    train = report["train"]
-    return [f"- Training: {train['updates']:,} updates in {train['precision']}."]
+    train, choice = report["train"], report.get("choice")
+    lines = [f"- Training: {train['updates']:,} updates in {train['precision']}."]
+    return [*lines, f"- Choice: {choice}."] if choice else lines
 
 
 def _scores(report: Mapping[str, Any]) -> list[str]:
