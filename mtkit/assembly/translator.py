@@ -123,6 +123,8 @@ def load_translators(
             options=each,
             rerank=rerank,
             requires_tag=first.metadata.requires_tag,
+            single_sentences=any(one.metadata.is_of_single_sentences for one in loaded),
+            length_ratio=first.metadata.length_ratio,
         )
         translators.append(translator)
         if parts is not None:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from mtkit.assembly.reference_text import prefix_ids
 from mtkit.assembly.translator import load_translator, read_translation_model
 from mtkit.errors import MtkitError, RecipeError, UsageError
+from mtkit.finetuning.choice import CHOICE, ModelChoice, choose_model, tuned_model
 from mtkit.finetuning.extension import EXTENDED, extend_model
 from mtkit.finetuning.mixtures import Mixtures, mix
 from mtkit.finetuning.range_test import RangeTest
@@ -56,7 +57,7 @@ RECORD, RECIPE = "finetune.json", "finetune.yaml"
 RATE = "training.optimiser.learning_rate"
 RANGE_TEST_SHARE = 0.12  # of a budget
 MAX_TRANSLATED = 5000  # lines of --general-source
-_WRITTEN = (EXTENDED, OWN, f"{OWN}-pairs", GENERAL, f"{GENERAL}-pairs", f"{GENERAL}-translated", RECIPE, RECORD)
+_WRITTEN = (EXTENDED, OWN, f"{OWN}-pairs", GENERAL, f"{GENERAL}-pairs", f"{GENERAL}-translated", RECIPE, RECORD, CHOICE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +119,7 @@ class FinetuneOptions:
 
 
 def finetune(options: FinetuneOptions, display: Display | None = None) -> FinetuneReport:
-    """Fine-tune a model on own text, or resume it, and compare the model before and after.
+    """Fine-tune a model on own text, or resume it, choose between the models before and after, and compare them.
 
     Raises:
         UsageError: options contradict each other, the model is no translation model or lacks the tag, or the folder is
@@ -132,10 +133,17 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
     with _locked(options.run):
         steps.prepare_texts()
         recipe = steps.recipe()
-        result = stages.run_stages(recipe, run_dir=options.run, fresh=options.fresh, display=display)
-        if "train" not in result.content:
+        choices: list[ModelChoice] = []
+        result = stages.run_stages(
+            recipe,
+            run_dir=options.run,
+            fresh=options.fresh,
+            display=display,
+            after_training=lambda run: choices.append(choose_model(run, base)),
+        )
+        if not choices:
             return FinetuneReport(options.run, lines=result.lines)
-        return report(recipe, base, RunFolder(options.run), steps.mixtures(recipe))
+        return report(recipe, base, RunFolder(options.run), choices[0], steps.mixtures(recipe, choices[0]))
 
 
 def _require_base(base: Path, options: FinetuneOptions) -> ModelMetadata:
@@ -295,8 +303,9 @@ class _Steps:
             result = test.result()
             return with_rate(tree, result.rate), {**reasons, RATE: result.describe()}
 
-    def mixtures(self, recipe: Recipe) -> Mixtures | None:
+    def mixtures(self, recipe: Recipe, choice: ModelChoice) -> Mixtures | None:
         """Mixtures of the weights before and after, if they are asked for."""
         if self.options.keep_general is None:
             return None
-        return mix(recipe, RunFolder(self.run), max_loss=self.options.keep_general, notify=self._notify)
+        after, max_loss = tuned_model(self.run, choice), self.options.keep_general
+        return mix(recipe, RunFolder(self.run), after, max_loss=max_loss, notify=self._notify)

@@ -61,19 +61,22 @@ class Mixtures:
         return Table(["share of after", *names, ""], rows, text=("",), title=title)
 
 
-def mix(recipe: Recipe, folder: RunFolder, *, max_loss: float, notify: Callable[[str, str], None]) -> Mixtures:
+def mix(
+    recipe: Recipe, folder: RunFolder, tuned: Path, *, max_loss: float, notify: Callable[[str, str], None]
+) -> Mixtures:
     """Measure mixtures on the validation sets, own first and general second, and write the chosen one.
 
     Args:
+        tuned: folder of the model after.
         max_loss: BLEU of general text that may be lost.
         notify: receives the name of the step and a message.
 
     Raises:
         MissingInputError, DataError, ReadWriteError: a model or a text cannot be read, or the mixture not be written.
     """
-    metadata, tokenizers = read_metadata(folder.model), read_tokenizers(folder.model, read_metadata(folder.model))
+    metadata, tokenizers = read_metadata(tuned), read_tokenizers(tuned, read_metadata(tuned))
     before = weights(build_model(recipe, tokenizers, lambda stage, message: None).cpu())
-    after = weights(read_model(folder.model).model)
+    after = weights(read_model(tuned).model)
     output = folder.path / MIXTURE
     bleu: dict[float, Bleu] = {}
 

@@ -14,6 +14,7 @@ from mtkit.corpus.config import ParallelFiles
 from mtkit.evaluation.comparison import Comparison, compare
 from mtkit.evaluation.score import metrics_of_run
 from mtkit.evaluation.table import score_table, signature_lines
+from mtkit.finetuning.choice import AFTER, BEFORE, ModelChoice, tuned_model
 from mtkit.finetuning.mixtures import MIXTURE, Mixtures
 from mtkit.io.files import hash_file, write_text
 from mtkit.io.records import write_record
@@ -24,7 +25,6 @@ from mtkit.pipeline.score_test_sets import translation_fingerprint
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import read_lines
 
-BEFORE, AFTER = "before", "after"
 COMPARISON, LINES = "comparison.json", "lines.tsv"  # in the run folder
 NUM_LINES = 3  # that are printed of each kind; lines.tsv has all
 
@@ -36,13 +36,15 @@ class FinetuneReport:
     Attributes:
         tables: scores on own and general text, and the mixtures.
         lines: the lines that got better and worse, and the next commands.
-        content: scores and p-values by text and model.
+        content: the choice, and scores and p-values by text and model.
+        choice: the sentence about the model that is kept, and why; empty until training is finished.
     """
 
     run_dir: Path
     tables: list[Table] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     content: dict[str, Any] = field(default_factory=dict)
+    choice: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,9 @@ class ChangedLine:
         return [f"line {self.number}: chrF2 {self.scores[0]:.0f} -> {self.scores[1]:.0f}", *texts]
 
 
-def report(recipe: Recipe, base: Path, folder: RunFolder, mixtures: Mixtures | None) -> FinetuneReport:
+def report(
+    recipe: Recipe, base: Path, folder: RunFolder, choice: ModelChoice, mixtures: Mixtures | None
+) -> FinetuneReport:
     """Compare the models before and after, and the chosen mixture, on the test sets of a finished run.
 
     Raises:
@@ -77,7 +81,9 @@ def report(recipe: Recipe, base: Path, folder: RunFolder, mixtures: Mixtures | N
     for name, files in recipe.corpus.test.items():
         hyps = {
             BEFORE: translations.of(BEFORE, base, name),
-            AFTER: list(read_lines(folder.hyps(name))),
+            AFTER: translations.of(AFTER, tuned_model(folder.path, choice), name)
+            if choice.keeps_base
+            else list(read_lines(folder.hyps(name))),
             **({MIXTURE: translations.of(MIXTURE, mixtures.folder, name)} if mixtures else {}),
         }
         src, ref = list(read_lines(files.src)), list(read_lines(files.tgt))
@@ -88,10 +94,12 @@ def report(recipe: Recipe, base: Path, folder: RunFolder, mixtures: Mixtures | N
         lines += _describe(name, changed[name])
         lines += signature_lines(comparison.scores) if name == next(iter(content)) else []
     write_text(folder.path / LINES, _all_lines(changed))
-    write_record(folder.path / COMPARISON, {"test": content, "translations": translations.fingerprints})
+    chosen = {"choice": choice.as_dict()}
+    write_record(folder.path / COMPARISON, {**chosen, "test": content, "translations": translations.fingerprints})
     if mixtures is not None:
         tables.append(mixtures.table())
-    return FinetuneReport(folder.path, tables, [*lines, "", *_next_steps(recipe, folder, mixtures)], content)
+    lines += ["", *_next_steps(recipe, folder, choice, mixtures)]
+    return FinetuneReport(folder.path, tables, lines, {**chosen, **content}, choice.sentence())
 
 
 class _Translations:
@@ -159,9 +167,11 @@ def _all_lines(changed: Mapping[str, Sequence[ChangedLine]]) -> str:
     return "".join("\t".join(cell.replace("\t", " ") for cell in row) + "\n" for row in rows)
 
 
-def _next_steps(recipe: Recipe, folder: RunFolder, mixtures: Mixtures | None) -> list[str]:
+def _next_steps(recipe: Recipe, folder: RunFolder, choice: ModelChoice, mixtures: Mixtures | None) -> list[str]:
     path = folder.path
     lines = [f"translate with: mtkit translate {path} FILE", f"all changed lines: {path / LINES}"]
+    if choice.keeps_base:
+        lines.insert(1, f"the fine-tuned model, which is not kept: mtkit translate {tuned_model(path, choice)} FILE")
     if mixtures is not None:
         return [*lines, f"the mixture: mtkit translate {mixtures.folder} FILE"]
     if len(recipe.corpus.test) > 1:

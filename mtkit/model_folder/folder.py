@@ -3,7 +3,8 @@
 ```
 model.safetensors    weights; tied weights are stored once, and equal weights give equal bytes
 config.json          format, version, hashes of the other files (see config_file.py), languages, tokenizer, model,
-                     default search, and the length of the longest training source
+                     default search, and numbers of the training text: its longest source, the share of its sources
+                     that have several sentences, and its length ratio
 spm.model            or src.model and tgt.model
 lexicon.safetensors  likely target tokens of each source token (IBM Model 1), for mtkit attention; optional
 README.md            the model card
@@ -59,12 +60,17 @@ if TYPE_CHECKING:
     from mtkit.models.interface import TranslationModel
 
 
+MULTI_SENTENCE_SHARE = 0.1  # of the training sources, see ModelMetadata.is_of_single_sentences
+
+
 @config
 class ModelMetadata:
     """Content of config.json, except format, version, hashes and `training`.
 
     Attributes:
         max_source_length: tokens of the longest training source; longer sources are out of domain.
+        multi_sentence_share: share of the training sources that have several sentences; None: unknown.
+        length_ratio: target tokens for each source token of the training text; None: unknown.
         search: default search configuration.
         tags: names of the tags that a source may begin with, in the order of their numbers.
         forms: typographic characters of the training sources that are read as they are, see text/form/folding.py; null:
@@ -91,6 +97,18 @@ class ModelMetadata:
     storage: Storage = "float32"
     base_model: str | None = None
     licence: str | None = None
+    multi_sentence_share: Annotated[float, Limits(ge=0, le=1)] | None = None
+    length_ratio: Annotated[float, Limits(gt=0)] | None = None
+
+    @property
+    def is_of_single_sentences(self) -> bool:
+        """True if the model has read too few lines of several sentences to translate more than the first of them.
+
+        Also if the share is unknown, as in imported models: a model that can translate several sentences loses little
+        when it gets them one by one, and one that cannot loses all but the first. MULTI_SENTENCE_SHARE lies between the
+        corpora of sentences (at most 0.036) and those of paragraphs and talks (at least 0.14); docs/translation.md.
+        """
+        return self.multi_sentence_share is None or self.multi_sentence_share < MULTI_SENTENCE_SHARE
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,14 @@ def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parame
     """Return the model card in Markdown.
 
     Args:
-        report: content of report.json; `train` and `test` may be missing.
+        report: content of report.json; `train`, `test` and, except after a fine-tuning, `choice` may be missing.
         num_parameters: number of weights.
     """
     tokenizer = metadata.tokenizer
     sharing = "shared by both languages" if tokenizer.shared else "for each language"
     long_lines = "split" if metadata.search.split_long_lines else "translated in one piece"
+    if metadata.search.split_long_lines and metadata.is_of_single_sentences:
+        long_lines += ", and lines of several sentences are translated sentence by sentence"
     is_imported = metadata.base_model is not None and "train" not in report
     origin = f"imported from {metadata.base_model} by" if is_imported else "trained with"
     lines = [
@@ -123,8 +125,9 @@ def write_model_card(folder: Path, report: Mapping[str, Any]) -> None:
 def _training(report: Mapping[str, Any]) -> list[str]:
     if "train" not in report:
         return []
-    train = report["train"]
-    return [f"- Training: {train['updates']:,} updates in {train['precision']}."]
+    train, choice = report["train"], report.get("choice")
+    lines = [f"- Training: {train['updates']:,} updates in {train['precision']}."]
+    return [*lines, f"- Choice: {choice}."] if choice else lines
 
 
 def _scores(report: Mapping[str, Any]) -> list[str]:

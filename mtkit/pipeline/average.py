@@ -109,4 +109,4 @@ def _metadata(source: Path) -> tuple[ModelMetadata, TokenizerPair, Path]:
     recipe = run.load_recipe()
     tokenizers = TokenizerPair.load(run.tokenizer)
     corpora = PreparedCorpora(run.open_train(recipe), [], run.lexicon)
-    return model_metadata(recipe, tokenizers, corpora.max_source_length), tokenizers, run.lexicon
+    return model_metadata(recipe, tokenizers, corpora), tokenizers, run.lexicon

@@ -93,12 +93,18 @@ def run(
 
 
 def run_stages(
-    recipe: Recipe, *, run_dir: Path | str | None = None, fresh: bool = False, display: Display | None = None
+    recipe: Recipe,
+    *,
+    run_dir: Path | str | None = None,
+    fresh: bool = False,
+    display: Display | None = None,
+    after_training: Callable[[Run], None] = lambda run: None,
 ) -> Report:
-    """Run all stages of a checked recipe; see `run`."""
+    """Run all stages of a checked recipe; see `run`. `after_training` may change the model before it is scored."""
     _require_packages(recipe.evaluation)
 
     def score(run: Run) -> list[str]:
+        after_training(run)
         scores = score_test_sets(run)
         draw_plots(run)
         return ["", *summary_lines(run, scores)]

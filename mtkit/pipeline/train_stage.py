@@ -65,12 +65,8 @@ class TrainingOutcome:
     summary: Json
 
 
-def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length: int) -> ModelMetadata:
-    """Return the metadata of a recipe's model.
-
-    Args:
-        max_source_length: tokens of the longest training source; models to start from may have read longer ones.
-    """
+def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, corpora: PreparedCorpora) -> ModelMetadata:
+    """Return the metadata of a recipe's model; models to start from may have read longer sources than its corpora."""
     corpus = recipe.corpus
     sources = list(_sources(recipe))
     base = next((metadata for _, metadata in sources if metadata.base_model is not None), None)
@@ -78,7 +74,9 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, max_source_length:
     return ModelMetadata(
         src_lang=corpus.src_lang,
         tgt_lang=corpus.tgt_lang,
-        max_source_length=max(max_source_length, *read_before, 0),
+        max_source_length=max(corpora.max_source_length, *read_before, 0),
+        multi_sentence_share=round(corpora.multi_sentence_share([files.weight for files in corpus.train]), 4),
+        length_ratio=round(corpora.length_ratio, 4),
         tokenizer=tokenizers.config,
         tags=list(tokenizers.tags),
         forms=tokenizers.forms,
@@ -135,7 +133,7 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
         return TrainingOutcome(False, f"not finished: {updates}; run the same command again to resume", summary)
     message = f"training ended after {result.update:,} updates ({result.reason})"
     if ranks.is_first:
-        metadata = model_metadata(recipe, tokenizers, corpora.max_source_length)
+        metadata = model_metadata(recipe, tokenizers, corpora)
         parameters = sum(p.numel() for name, p in learner.model.named_parameters() if not is_low_rank(name))
         card = model_card(metadata, {"train": summary}, num_parameters=parameters)
         lexicon = corpora.lexicon

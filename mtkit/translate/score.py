@@ -243,7 +243,7 @@ def _split_pair(
         return [ids]
     ends = [-1, *(position for position, token in enumerate(tgt) if token == eos), len(tgt)]
     targets = [tgt[previous + 1 : end] for previous, end in itertools.pairwise(ends)]
-    segments = split_lines([LineRequest(src_line)], line, tokenizers, max_length)
+    segments = split_lines([LineRequest(src_line)], line, tokenizers, max_length, sentences=eos in tgt)
     sources = [segment.ids for segment in segments if segment.ids]
     if len(targets) == 1 < len(sources):
         return [ids]  # text that was not translated in parts, such as a reference

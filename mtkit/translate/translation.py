@@ -44,7 +44,9 @@ class TranslationOptions:
     window: int = 4096  # lines that are read ahead and sorted by length
     window_characters: int = 4_000_000  # limits the memory: a window ends with the line that reaches this number
     flush_every: int | None = None  # return translations after every N lines; None: after each window
-    split_sentences: bool = False  # translate every sentence of a line by itself
+    # Translate every sentence of a line by itself; None: if the model is one of single sentences, `split_long_lines` of
+    # the search is true and the line has no constraints.
+    split_sentences: bool | None = None
     with_scores: bool = False  # compute log-probabilities and alignment also where the search can do without
     report_progress: Progress | None = None  # called while a line of more than MAX_CHUNK characters is translated
     report_oom: Callable[[int], None] | None = None  # called once if memory runs out, with the size of batches then
@@ -92,9 +94,10 @@ class Translation:
         flags: "split" (longer than any training source, translated in parts), "long" (longer, translated whole),
             "repetition" (ran into a loop; translated again without repeated n-grams, unless `search.retry_loops` is
             false), "unknown" (the source has characters that the vocabulary lacks), "limit" (cut off at the maximum
-            length), "excluded" (contains an excluded text, because the included texts left no other choice), "missing"
-            (a URL, placeholder, name or other span of the source is not in the translation), "numbers" (has other
-            numbers than the source), "terms" (a term of the glossary has another form than allowed).
+            length), "short" (it or one of its parts is far shorter than the source, see `is_short`), "excluded"
+            (contains an excluded text, because the included texts left no other choice), "missing" (a URL, placeholder,
+            name or other span of the source is not in the translation), "numbers" (has other numbers than the source),
+            "terms" (a term of the glossary has another form than allowed).
         terms: pairs (term of the glossary in the source, its form in the translation, empty if it has none).
     """
 

@@ -33,6 +33,21 @@ BATCH_TOKENS = 24_576  # on a CPU, smaller batches spend more time per token, la
 MAX_SEGMENTS = 8192  # that are searched at a time, which limits the memory; a window of ordinary lines has fewer
 _OOM_REMEDY = "split the line, or reduce --beam-size or --workers"
 LOOP_NGRAM = 4  # a line that ran into a loop is translated again with no 4-gram twice
+SHORT_SHARE, SHORT_TOKENS = 0.5, 5  # see `is_short`
+UNKNOWN_LENGTH_RATIO = 0.7  # where the training text is unknown: the lowest of the 46 directions in docs/translation.md
+
+
+def is_short(num_src: int, num_tgt: int, length_ratio: float) -> bool:
+    """Return whether a translation is far shorter than its source: than half of the usual length, less 5 tokens.
+
+    A short line can have any length, hence the 5 tokens: a source of 10 tokens or fewer is never too short. Of 114,580
+    human translations it is true of 46 (docs/translation.md), 35 of which are of another text or lack a part of it.
+
+    Args:
+        num_src, num_tgt: tokens of both, without ends of sentences.
+        length_ratio: usual number of target tokens for each source token.
+    """
+    return num_tgt + SHORT_TOKENS < SHORT_SHARE * length_ratio * num_src
 
 
 class Translator:
@@ -48,6 +63,8 @@ class Translator:
         options: TranslationOptions | None = None,
         rerank: Rerank | None = None,
         requires_tag: bool = False,
+        single_sentences: bool = False,
+        length_ratio: float | None = None,
     ) -> None:
         """Take the parts.
 
@@ -60,6 +77,9 @@ class Translator:
             options: settings of speed and memory.
             rerank: ranks all hypotheses of each line again, as minimum Bayes risk does.
             requires_tag: whether sources need a tag, since the model has read none without.
+            single_sentences: whether a line of several sentences is split into these, since the model has read hardly
+                any; see also `TranslationOptions.split_sentences`.
+            length_ratio: target tokens for each source token of the training text; None: unknown.
 
         Raises:
             UsageError: the tokenizers lack the tag, or the prefix is as long as the longest training source.
@@ -71,6 +91,8 @@ class Translator:
         self.max_source_length = max_source_length
         self.rerank = rerank
         self.requires_tag = requires_tag
+        self.single_sentences = single_sentences
+        self.length_ratio = length_ratio
         self.prefix_ids = self.options.source_prefix.ids(tokenizers, max_source_length=max_source_length)
         # a sentence takes the tokens of its source, and as many for each hypothesis
         self.budget = BatchBudget(self.options.batch_tokens or BATCH_TOKENS, self.options.report_oom)
@@ -116,6 +138,8 @@ class Translator:
             options=options or self.options,
             rerank=self.rerank,
             requires_tag=self.requires_tag,
+            single_sentences=self.single_sentences,
+            length_ratio=self.length_ratio,
         )
 
     def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]:
@@ -161,6 +185,8 @@ class Translator:
 
     def _translate_window(self, lines: Sequence[LineRequest], first: int) -> Iterator[Translation]:
         split, sentences = self.search.split_long_lines, self.options.split_sentences
+        if sentences is None and not (self.single_sentences and split):
+            sentences = False
         max_length = None if self.max_source_length is None else self.max_source_length - len(self.prefix_ids)
         segments = split_lines(
             lines, first, self.tokenizers, max_length, split=split, sentences=sentences, removes=self._restores
@@ -205,7 +231,12 @@ class Translator:
             attend=self._attend,
         )
         self._detokenize(segments, end)
-        repair([s for s in segments if s.line < end.line and s.texts])
+        done = [s for s in segments if s.line < end.line and s.texts]
+        repair(done)
+        ratio = self.length_ratio or UNKNOWN_LENGTH_RATIO
+        for segment in done:
+            if is_short(len(segment.ids), len(segment.hypotheses[0].tokens), ratio):
+                segment.flags = (*segment.flags, "short")
 
     def _translate_trials(self, segments: Sequence[Segment]) -> None:
         """Translate segments that have a translation already; those that fail get none."""

@@ -23,7 +23,9 @@ from safetensors.numpy import load_file
 
 from mtkit.cli import entry
 from mtkit.documents.formats import spreadsheet
+from mtkit.finetuning import choice
 from mtkit.finetuning import finetune as steps
+from mtkit.finetuning.choice import TUNED
 from mtkit.finetuning.mixtures import SHARES
 from mtkit.layers import matmul
 from mtkit.model_folder.folder import read_metadata
@@ -108,6 +110,35 @@ def test_own_text_is_learned_and_general_text_watched(mtkit, tmp_path: Path, bas
     )
     assert "own: " in out
     assert "better" in out
+    assert out.startswith("the fine-tuned model is kept: it gained on ")
+    assert not (tuned / TUNED).exists()
+
+
+def test_a_fine_tuning_without_a_gain_keeps_the_base(mtkit, tmp_path: Path, base: Path, capsys, monkeypatch) -> None:
+    own, tuned = write(tmp_path, "own", pairs(150, WORDS, 2)), tmp_path / "tuned"  # the base knows it already
+    words = [*own, *UPDATES[1:], "training.max_updates=8", "training.validate_every=8", "training.ema=null"]
+    write_record = choice.write_record
+    with monkeypatch.context() as patched:  # killed between the copy of the fine-tuned model and that of the base
+        patched.setattr(choice, "write_record", lambda *_: os.kill(os.getpid(), signal.SIGINT) or write_record(*_))
+        assert mtkit(*words)[0] == 130
+    code, out, err = mtkit(*words)
+    assert code == 0, err
+    first = out.partition("\n")[0]
+    assert first.startswith("the base model is kept: fine-tuning gained no more than noise on ")
+    record = json.loads((tuned / "comparison.json").read_text())
+    assert record["choice"]["sentence"] == first
+    assert f"Choice: {first}." in (tuned / "model" / "README.md").read_text()
+    weights = [(each / "model.safetensors").read_bytes() for each in (base / "model", tuned / "model", tuned / TUNED)]
+    assert weights[0] == weights[1] != weights[2]
+    ref = tuned / "own" / "test.de"
+    for folder, hyps, label in ((tuned, "own.txt", "before"), (tuned / TUNED, "own.after.txt", "after")):
+        assert entry.execute(["translate", str(folder), str(tuned / "own" / "test.en")]) == 0
+        assert capsys.readouterr().out == (tuned / "hyps" / hyps).read_text()
+        assert record["test"]["own"][label]["bleu"] == pytest.approx(bleu(tuned / "hyps" / hyps, ref))
+    kept = {path: path.read_bytes() for path in tuned.rglob("*") if path.is_file() and path.name != "log.jsonl"}
+    monkeypatch.setattr(Translator, "translate_lines", lambda *_: pytest.fail("translated again"))
+    assert mtkit(*words)[:2] == (0, out)
+    assert kept == {path: path.read_bytes() for path in tuned.rglob("*") if path.is_file() and path.name != "log.jsonl"}
 
 
 def share_of_mixture(tuned: Path, before: dict) -> float:
@@ -144,7 +175,7 @@ def test_killed_and_repeated_ends_with_the_same_bits(mtkit, tmp_path: Path, base
     own = write(tmp_path, "own", pairs(150, OWN, 2))
     keys = [*UPDATES[1:], "training.max_updates=30", "training.checkpoint_every=2"]
     assert mtkit(*own, *keys)[0] == 0
-    expected = (tmp_path / "tuned" / "model" / "model.safetensors").read_bytes()
+    expected = tuned_weights(tmp_path / "tuned")
     shutil.rmtree(tmp_path / "tuned")
     words = [sys.executable, "-m", "mtkit", "finetune", str(base), *own, *keys, "-o", str(tmp_path / "tuned")]
     killed = False
@@ -156,13 +187,17 @@ def test_killed_and_repeated_ends_with_the_same_bits(mtkit, tmp_path: Path, base
             os.kill(process.pid, signal.SIGKILL)
     assert killed
     assert mtkit(*own, *keys)[0] == 0
-    assert (tmp_path / "tuned" / "model" / "model.safetensors").read_bytes() == expected
+    assert tuned_weights(tmp_path / "tuned") == expected
+
+
+def tuned_weights(run: Path) -> bytes:
+    return (run / (TUNED if (run / TUNED).exists() else "model") / "model.safetensors").read_bytes()
 
 
 def test_sources_that_the_model_could_read_are_still_read(mtkit, tmp_path: Path, base: Path) -> None:
     short = [(" ".join(src.split()[:4]), " ".join(tgt.split()[:4])) for src, tgt in pairs(300, OWN, 2)]
     assert mtkit(*write(tmp_path, "own", short), *UPDATES[1:], "training.max_updates=1")[0] == 0
-    lengths = [read_metadata(folder / "model").max_source_length for folder in (base, tmp_path / "tuned")]
+    lengths = [read_metadata(folder).max_source_length for folder in (base / "model", tmp_path / "tuned" / TUNED)]
     assert lengths == [7, 7]
 
 
@@ -172,7 +207,7 @@ def test_an_adapter_is_written_beside_the_model(mtkit, tmp_path: Path, base: Pat
     assert code == 0, err
     tuned, outputs = tmp_path / "tuned", []
     assert json.loads((tuned / "adapter" / "adapter_config.json").read_text())["r"] == 3
-    for words in ([tuned], [base, "--adapter", tuned / "adapter"]):
+    for words in ([tuned / TUNED], [base, "--adapter", tuned / "adapter"]):
         assert entry.execute(["translate", *map(str, words), own[0], "--compute-type", "float32"]) == 0
         outputs.append(capsys.readouterr().out)
     assert outputs[0] == outputs[1]
@@ -190,12 +225,12 @@ def test_own_words_get_tokens_of_their_own(tmp_path: Path, capsys) -> None:
     assert entry.execute([*words, "5"]) == 0, capsys.readouterr().err
     sizes = [
         len(load_file(folder / "model.safetensors")["src_embedding.table.weight"])
-        for folder in (base / "model", tuned / "extended", tuned / "model", tuned / "mixture")
+        for folder in (base / "model", tuned / "extended", tuned / TUNED, tuned / "mixture")
     ]
     assert [size - sizes[0] for size in sizes] == [0, 5, 5, 5]
     capsys.readouterr()
     counts = []
-    for folder in (base, tuned):
+    for folder in (base, tuned / TUNED):
         assert entry.execute(["encode", str(folder), "--side", "tgt", own[1]]) == 0
         counts.append(len(capsys.readouterr().out.split()))
     assert counts[1] < counts[0]

@@ -93,6 +93,7 @@ DESCRIPTIONS = {  # flag: what happened to the line, in the order of the summary
     "long": "longer than any training source",
     "repetition": "ran into a loop",
     "limit": "cut off at the maximum length",
+    "short": "far shorter than their source",
     "unknown": "with characters that the vocabulary lacks",
     "excluded": "with an excluded text",
     "missing": "without a URL, placeholder, name or other text of their source",

@@ -25,7 +25,7 @@ def split_lines(
     max_length: int | None,
     *,
     split: bool = True,
-    sentences: bool = False,
+    sentences: bool | None = False,
     removes: bool = False,
 ) -> Iterator[Segment]:
     """Split lines into segments; a blank line has none.
@@ -37,7 +37,7 @@ def split_lines(
         max_length: a line of more source tokens becomes several segments (see long_lines.py), unless texts are
             included or excluded; a prefix is that of the first segment. None: no line is split.
         split: False splits no line that is too long; such lines are flagged.
-        sentences: every sentence becomes a segment.
+        sentences: every sentence becomes a segment; None: in lines of several sentences without constraints.
         removes: a line that is not too long without its spans is read without them.
     """
     tokenizer = tokenizers.src
@@ -52,8 +52,11 @@ def split_lines(
         requests = [r._replace(text=lower_capitals(r.text)) if i in capitals else r for i, r in enumerate(requests)]
     not_blank = [i for i, (text, _) in enumerate(requests) if text and not text.isspace()]
     split = split and max_length is not None
-    can_split = {i for i in not_blank if (split or sentences) and _can_split(requests[i])}
-    whole = [i for i in not_blank if i not in can_split or _is_whole(requests[i].text, sentences=sentences)]
+    can_split = {i for i in not_blank if (split or sentences is not False) and _can_split(requests[i])}
+    by_sentences = {i for i in can_split if sentences or (sentences is None and requests[i].constraints is None)}
+    strips = sentences is True
+    parted = {i for i in can_split if _has_parts(requests[i].text, sentences=i in by_sentences, strips=strips)}
+    whole = [i for i in not_blank if i not in parted]
     ids_of = dict(zip(whole, tokenizers.read("src", [requests[i].text for i in whole]), strict=True))
     for i in not_blank:
         text, constraints = requests[i]
@@ -70,17 +73,22 @@ def split_lines(
             yield Segment(*line, is_in_capitals=i in capitals, end=lengths[i], removal=removal)
         else:
             limit = max_length if split and max_length is not None else sys.maxsize
-            parts = _split_line(requests[i], first + i, tokenizers, limit, sentences=sentences, removes=removes)
+            parts = _split_line(requests[i], first + i, tokenizers, limit, sentences=i in by_sentences, removes=removes)
             yield from _whole_line(parts, OuterSpace(before, after), lengths[i], is_in_capitals=i in capitals)
 
 
-def _is_whole(text: str, *, sentences: bool) -> bool:
-    """True for a line that may be one segment; with `sentences` one sentence without white space at its ends."""
-    from mtkit.text.structure.sentences import split_sentences  # as split_line
+def _has_parts(text: str, *, sentences: bool, strips: bool) -> bool:
+    """True for a line that cannot be one segment.
+
+    Args:
+        sentences: several sentences are several segments.
+        strips: white space at the ends is no part of a segment.
+    """
+    from mtkit.text.structure.sentences import sentence_ends  # as split_line
 
     if len(text) > MAX_CHUNK:
-        return False
-    return not sentences or (text == text.strip() and len(split_sentences(text)) == 1)
+        return True
+    return sentences and ((strips and text != text.strip()) or next(sentence_ends(text), None) is not None)
 
 
 def _short_rest(text: str, tokenizers: TokenizerPair, max_length: int | None) -> Removal | None:

@@ -210,5 +210,5 @@ def test_translations_are_limited_to_the_learned_positions(tokenizers):
         Translator(engine, tokenizers, SearchConfig(min_length=LengthLimit(offset=9))).translate_lines([line])
     limited = SearchConfig(min_length=LengthLimit(offset=9)).limited_to(config.max_target_length())
     (translation,) = Translator(engine, tokenizers, limited).translate([line])
-    assert (len(translation.tokens), translation.flags) == (5, ("limit",))
+    assert (len(translation.tokens), translation.flags) == (5, ("short", "limit"))
     assert (SearchConfig().limited_to(9).limited_to(8).limited_to(None)).max_length.max == 7

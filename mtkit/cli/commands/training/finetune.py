@@ -85,7 +85,8 @@ def finetune(
 
     The tokenizer is kept, unless --extend-tokenizer adds pieces. The learning rate is measured by short trainings;
     updates end with patience or the budget. The result is an ordinary run, which a repeated command resumes, and a
-    table of scores before and after.
+    table of scores before and after. A fine-tuning that gains nothing on the validation part of your text keeps the
+    model as it was.
     """
     from mtkit.errors import UsageError
     from mtkit.recipe.defaults.facts import check_budget
@@ -126,6 +127,8 @@ def finetune(
     tune_malloc()
     with on_device(device), open_display() as display:
         report = finetune(options, display)
+    if report.choice and form in (None, "text"):
+        print_lines([report.choice, ""])
     print_results(report.tables, form, content=report.content)
     if form is None or form == "text":
         print_lines(report.lines)

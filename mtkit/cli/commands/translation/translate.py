@@ -80,7 +80,7 @@ def translate(
     prefix: Prefix = None,
     target_prefix: TargetPrefix = None,
     constraints: Constraints = None,
-    split_sentences: SplitSentences = False,
+    split_sentences: SplitSentences = None,
     glossary: GlossaryFiles = None,
     field: Fields = None,
     restore: Restore = None,
@@ -107,10 +107,11 @@ def translate(
 
     Writes one line for each line, in order. At a terminal it prompts for lines, and /best and /flags ask for other
     translations and for what was noticed in the last one. A line longer than any training source is translated in
-    parts. With -o FILE, stderr shows the lines done, the rate and the time left: at a terminal in one line, otherwise
-    every 30 seconds. A line of more than 65,536 characters also reports its own progress. At the end one line on stderr
-    says how many lines were split, ran into a loop, reached the maximum length, have unknown characters, or lack a URL,
-    number, placeholder or term of the source.
+    parts, and one of several sentences by its sentences if the model has hardly seen such lines. With -o FILE, stderr
+    shows the lines done, the rate and the time left: at a terminal in one line, otherwise every 30 seconds. A line of
+    more than 65,536 characters also reports its own progress. At the end one line on stderr says how many lines were
+    split, ran into a loop, reached the maximum length, are far shorter than their source, have unknown characters, or
+    lack a URL, number, placeholder or term of the source.
 
     A FILE whose name ends with .docx, .html, .md, .srt, .vtt, .po, .xliff, .tmx, .csv, .tsv or .json is a document: its
     text is translated by sentences, and nothing else changes.

@@ -30,8 +30,12 @@ Constraints = Annotated[
     ),
 ]
 SplitSentences = Annotated[
-    bool,
-    typer.Option("--split-sentences", help="Translate every sentence of a line by itself; a line stays a line."),
+    bool | None,
+    typer.Option(
+        "--split-sentences/--no-split-sentences",
+        help="Translate every sentence of a line by itself; a line stays a line. Default: in models of single "
+        "sentences, lines without constraints.",
+    ),
 ]
 GlossaryFiles = Annotated[
     list[Path] | None,

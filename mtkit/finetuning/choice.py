@@ -1,0 +1,129 @@
+"""Choice between the base model and the fine-tuned one: a fine-tuning that gains nothing leaves the base in its run."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mtkit.assembly.translator import load_translator
+from mtkit.assembly.validator import evenly_spaced
+from mtkit.evaluation.comparison import compare
+from mtkit.evaluation.metrics import choose_metrics
+from mtkit.evaluation.table import HEADINGS
+from mtkit.io.counts import count_of
+from mtkit.io.files import atomic_folder, hash_file, write_bytes
+from mtkit.io.records import write_record
+from mtkit.model_folder.config_file import CONFIG, WEIGHTS, read_config, update_fields
+from mtkit.pipeline.open_run import Run
+from mtkit.text.lines import read_lines
+
+BEFORE, AFTER = "before", "after"
+CHOICE, TUNED = "choice.json", "tuned"  # in the run folder: the record, and the fine-tuned model where the base is kept
+MAX_LINES = 500  # of own valid
+MAX_P = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelChoice:
+    """The model that a fine-tuning keeps, and why.
+
+    Attributes:
+        keeps_base: the model folder of the run has the base.
+        metric: BLEU, or chrF where BLEU does not suit the script.
+        before, after: scores on `lines` of own valid.
+        p_value: the larger of those of both paired tests.
+        weights: hash of the fine-tuned weights.
+    """
+
+    keeps_base: bool
+    metric: str
+    lines: int
+    before: float
+    after: float
+    p_value: float
+    weights: str
+
+    def sentence(self) -> str:
+        """The choice and its reason."""
+        what = "base model is kept: fine-tuning gained" if self.keeps_base else "fine-tuned model is kept: it gained"
+        how = "no more than noise on" if self.keeps_base else "on"
+        scores = f"{HEADINGS[self.metric]} {self.before:.2f} before, {self.after:.2f} after, p {self.p_value:.3f}"
+        return f"the {what} {how} {count_of(self.lines, 'line')} of own valid ({scores})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, and the sentence."""
+        return {**asdict(self), "sentence": self.sentence()}
+
+
+def choose_model(run: Run, base: Path) -> ModelChoice:
+    """Keep the fine-tuned model of a run if it is better than the base on own valid, beyond noise; otherwise the base.
+
+    Better is a higher BLEU with p < 0.05 in the paired bootstrap and in paired randomisation. The loss is no criterion:
+    it falls with hardly any training, as the model learns the style and the frequent words of the text, also where all
+    translations stay useless, and its noise is too small to hold that back. Two tests, since samples of a few lines are
+    too alike for the bootstrap alone. Of useless fine-tunings 1 in 40 or fewer seem better so.
+
+    The base is copied to the model folder, with the record of the training, so that the run stays a finished one. The
+    fine-tuned model is copied to TUNED before. An interrupted call is repeated with the same result.
+
+    Raises:
+        MissingInputError, DataError, ReadWriteError: a model or text cannot be read, or a file not be written.
+    """
+    folder, path = run.folder, run.folder.path / CHOICE
+    weights = hash_file(folder.model / WEIGHTS)
+    known = run.read_record(path)
+    known.pop("sentence", None)
+    if known and weights == (hash_file(base / WEIGHTS) if known["keeps_base"] else known["weights"]):
+        return ModelChoice(**known)
+    choice = ModelChoice(**known) if known and weights == known["weights"] else _compare(run, base, weights)
+    if choice.keeps_base:
+        _copy_model(folder.model, folder.path / TUNED, {})
+    else:
+        shutil.rmtree(folder.path / TUNED, ignore_errors=True)  # of an earlier training
+    write_record(path, choice.as_dict())
+    run.update_record(folder.report, {"choice": choice.sentence()})
+    if choice.keeps_base:
+        _copy_model(base, folder.model, {"training": read_config(folder.model / CONFIG)["training"]})
+    run.notify("choice", choice.sentence())
+    return choice
+
+
+def tuned_model(run: Path, choice: ModelChoice) -> Path:
+    """The folder of the fine-tuned model."""
+    return run / (TUNED if choice.keeps_base else "model")
+
+
+def _compare(run: Run, base: Path, weights: str) -> ModelChoice:
+    recipe, files = run.recipe, run.recipe.corpus.valid_sets[0]
+    src, ref = list(read_lines(files.src)), list(read_lines(files.tgt))
+    lines = evenly_spaced(len(src), MAX_LINES)
+    hyps = {}
+    for label, model in ((BEFORE, base), (AFTER, run.folder.model)):
+        translator = load_translator(model, search=recipe.search).with_source_prefix(files)
+        hyps[label] = translator.translate_lines([src[line] for line in lines])
+    refs, lang = [[ref[line] for line in lines]], recipe.corpus.language_of_target(files)
+    tokenize = recipe.evaluation.tokenize
+    metric = choose_metrics(refs, ("bleu", "chrf"), tgt_lang=lang, tokenize=tokenize).names[0]
+    result = compare(hyps, refs, (metric,), tgt_lang=lang, tokenize=tokenize)
+    before, after = (result.scores[label].by_name()[metric].value for label in (BEFORE, AFTER))
+    p_value = max(test[metric][AFTER] for test in result.p_values.values())
+    return ModelChoice(
+        keeps_base=not (after > before and p_value < MAX_P),
+        metric=metric,
+        lines=len(lines),
+        before=before,
+        after=after,
+        p_value=p_value,
+        weights=weights,
+    )
+
+
+def _copy_model(model: Path, output: Path, changes: dict[str, Any]) -> None:
+    """Copy a model folder, with changed fields of its config.json; the lexicon may be missing."""
+    with atomic_folder(output) as temporary:
+        for name in (*read_config(model / CONFIG)["files"], CONFIG):
+            if (model / name).is_file():
+                write_bytes(temporary / name, (model / name).read_bytes())
+        update_fields(temporary, **changes)
