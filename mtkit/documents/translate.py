@@ -20,6 +20,7 @@ from mtkit.documents.unit import DocumentFormat, TextUnit, apply_edits, place_in
 from mtkit.errors import DataError
 from mtkit.io.counts import count_of
 from mtkit.io.files import require_regular_file, translate_read_errors, write_atomically
+from mtkit.text.form.plain import speaker_dash
 from mtkit.text.form.spans import needs_translation
 from mtkit.text.structure.marked import Marked, join_marked, place_marks
 
@@ -44,7 +45,6 @@ class LineTranslation(Protocol):
 
 
 _NO_TEXT = re.compile(r"(?is)<(script|style)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>?")
-_OPENING = "\"'“‘«„¿¡♪"  # signs before a text
 Translate = Callable[[Iterable[str]], Iterator[LineTranslation]]
 
 
@@ -273,11 +273,7 @@ def _translated(
 
 def _lead(line: str) -> str:
     """The white space before a line, and the dash of a speaker, which stay."""
-    text = line.lstrip()
-    after = text[1:].lstrip()
-    is_dash = text.startswith(("–", "—")) or (text.startswith("-") and (after != text[1:] or after[:1].isupper()))
-    has_text = after[:1].isalpha() or (after[:1] in _OPENING and after[1:2].isalpha())
-    return line[: len(line) - len(after if is_dash and has_text else text)]
+    return speaker_dash(line) or line[: len(line) - len(line.lstrip())]
 
 
 def _core(line: str) -> str:
