@@ -153,6 +153,12 @@ class DocumentJobs:
         finally:
             job.source.unlink(missing_ok=True)
 
+    def _direction(self, job: DocumentJob, beginning: str) -> Direction:
+        """The direction of a document, whose language may be that of its first texts; errors as `detect_direction`."""
+        if job.direction.source != AUTO:
+            return job.direction
+        return self._service.detect_direction(beginning, *job.direction, job.options.model)[0]
+
     async def _translate(self, job: DocumentJob) -> None:
         """Translate a document, which another process reads and writes.
 
@@ -175,14 +181,15 @@ class DocumentJobs:
             return message
 
         try:
-            settings: dict[str, Any] = {
+            settings = {
                 "source": str(job.source),
                 "output": str(job.output),
+                "src_lang": job.direction.source,
+                "tgt_lang": job.direction.target,
                 "seconds": READING_SECONDS,
+                "beginning": DETECTED_CHARACTERS,
             }
-            settings["beginning"] = DETECTED_CHARACTERS
-            languages = {"src_lang": job.direction.source, "tgt_lang": job.direction.target}
-            await send_async(sock, {**settings, **languages})
+            await send_async(sock, settings)
             while "done" not in (message := await receive()):
                 if job.is_cancelled:
                     raise RequestError(400, "the translation was cancelled")
@@ -190,9 +197,7 @@ class DocumentJobs:
                     raise RequestError(400, message["error"])
                 if "lines" in message:
                     job.lines, job.characters = message["lines"], message["characters"]
-                    if job.direction.source == AUTO:
-                        beginning, model = message["beginning"], job.options.model
-                        job.direction, _ = self._service.detect_direction(beginning, *job.direction, model)
+                    job.direction = self._direction(job, message["beginning"])
                     await send_async(sock, job.direction.source)
                     continue
                 window = message["window"]
