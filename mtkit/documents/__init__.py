@@ -4,6 +4,7 @@ A file is read as a stream of stretches, such as a translation unit or a whole p
 text with inline marks, and the range of characters that its translation takes. Memory is bounded by a stretch.
 
 unit         text units, formats, and the replacement of units in a stretch
+message      ICU messages: the texts around and inside their arguments
 reading      decoding in chunks, and stretches of elements, entries and records
 source       a document that is decoded and checked while it is read
 markup       tags of XML and HTML: finding them, text with inline marks

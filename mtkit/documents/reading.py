@@ -15,7 +15,7 @@ MAX_STRETCH = 1 << 26  # characters; longer ones are refused, so that memory is 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _DECLARED = (
     re.compile(rb"""\A\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["']"""),
-    re.compile(rb"Content-Type:[^\n]*?charset=([\w.:-]+)", re.IGNORECASE),
+    re.compile(rb"Content-Type:(?:(?!Content-Type:)[^\n])*?charset=([\w.:-]+)", re.IGNORECASE),
 )
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
 _HTML_NAMES = (".html", ".htm", ".xhtml")

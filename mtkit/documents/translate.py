@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from mtkit.documents.choose import root_of
-from mtkit.documents.formats.docx import PARTS, copy_docx, open_docx
+from mtkit.documents.formats.docx import copy_docx, open_docx
+from mtkit.documents.message import Message, MessageError, read_message
 from mtkit.documents.source import DocumentSource
-from mtkit.documents.unit import DocumentFormat, TextUnit, apply_edits, has_words, place_in_order
+from mtkit.documents.unit import DocumentFormat, TextUnit, apply_edits, place_in_order
 from mtkit.errors import DataError
 from mtkit.io.counts import count_of
 from mtkit.io.files import require_regular_file, translate_read_errors, write_atomically
+from mtkit.text.form.plain import speaker_dash
+from mtkit.text.form.spans import needs_translation
 from mtkit.text.structure.marked import Marked, join_marked, place_marks
 
 
@@ -39,6 +44,7 @@ class LineTranslation(Protocol):
         ...
 
 
+_NO_TEXT = re.compile(r"(?is)<(script|style)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>?")
 Translate = Callable[[Iterable[str]], Iterator[LineTranslation]]
 
 
@@ -48,26 +54,42 @@ class DocumentReport:
 
     Attributes:
         units: texts that were translated.
+        copied: texts that are nothing but numbers, addresses, placeholders and the like.
+        left: texts that are left as they are for each reason, such as "translated already".
         guessed: those whose inline marks have places that the alignment does not show.
         first: place of the first of these, FILE:LINE.
         flagged: texts with a flag.
         flags: texts with each flag.
         first_flagged: place of the first text with each flag.
+        has_letters: before the first text there were letters outside of tags.
     """
 
     units: int = 0
+    copied: int = 0
+    left: Counter[str] = field(default_factory=Counter)
     guessed: int = 0
     first: str | None = None
     flagged: int = 0
     flags: Counter[str] = field(default_factory=Counter)
     first_flagged: dict[str, str] = field(default_factory=dict)
+    has_letters: bool = False
 
     def sentence(self) -> str:
         """One line about the counts."""
         sentence = f"{count_of(self.units, 'text')} translated"
+        if self.copied:
+            sentence += f", {self.copied:,} without words copied"
+        sentence += "".join(f"; {count:,} left: {reason}" for reason, count in self.left.items())
+        if self.is_empty:
+            sentence += "; there is none in a place that is translated"
         if not self.guessed:
             return sentence
         return f"{sentence}; check the tags of {self.guessed:,}, whose places are guessed (first: {self.first})"
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there was no text."""
+        return not (self.units or self.copied or self.left)
 
     def add(self, place: Callable[[], str], *, is_certain: bool, flags: Collection[str]) -> None:
         """Count a text; `place` returns FILE:LINE, which takes time."""
@@ -103,22 +125,27 @@ def translate_document(path: Path, output: Path, form: DocumentFormat, translate
         else:
             with path.open("rb") as file, write_atomically(output) as temporary, temporary.open("wb") as target:
                 _translate_stream(DocumentSource(file, str(path), form, root_of(path)), target, translate, report)
+                _check_texts(path, report)
     return report
+
+
+def _check_texts(path: Path, report: DocumentReport) -> None:
+    if report.has_letters and report.is_empty:
+        raise DataError(f"{path}: has letters, but no text in a place that is translated; is it of another kind?")
 
 
 def _translate_docx(
     path: Path, output: Path, form: DocumentFormat, translate: Translate, report: DocumentReport
 ) -> None:
-    with open_docx(path) as archive, write_atomically(output) as temporary:
+    with open_docx(path) as (archive, parts), write_atomically(output) as temporary:
         texts = {}
-        for name in filter(PARTS.fullmatch, archive.namelist()):
+        for name, root in parts.items():
             translated = io.BytesIO()
             with archive.open(name) as part:
-                source = DocumentSource(
-                    part, f"{path}: {name}", form, "document" if name == "word/document.xml" else None
-                )
+                source = DocumentSource(part, f"{path}: {name}", form, root)
                 _translate_stream(source, translated, translate, report)
             texts[name] = translated.getvalue()
+        _check_texts(path, report)
         copy_docx(archive, temporary, texts)
 
 
@@ -128,7 +155,7 @@ class PendingStretch:
 
     Attributes:
         line: number of its first line.
-        parts: lines of each unit.
+        messages: the texts of each unit; None: it is left as it is.
         lines: those with words, which are translated.
         translations: of these so far.
     """
@@ -139,8 +166,18 @@ class PendingStretch:
     translations: list[LineTranslation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.parts = [_split_lines(unit.source) for unit in self.units]
-        self.lines = [part.text.strip() for parts in self.parts for part in parts if has_words(part.text)]
+        self.messages = [self._message(unit) for unit in self.units]
+        texts = [text for message in self.messages if message is not None for text in message.messages()]
+        for text in texts:
+            text.parts = [(part, needs_translation(part.text)) for part in _split_lines(text.text)]
+        self.lines = [_core(part.text) for text in texts for part, is_translated in text.parts if is_translated]
+
+    @staticmethod
+    def _message(unit: TextUnit) -> Message | None:
+        try:
+            return None if unit.left else read_message(unit.source)
+        except MessageError:
+            return None
 
     def place(self, name: str, unit: TextUnit) -> str:
         """FILE:LINE of a unit in a file of this name."""
@@ -163,9 +200,11 @@ def _translate_stream(source: DocumentSource, target: BinaryIO, translate: Trans
 
     def lines() -> Iterator[str]:
         for line, stretch, units in source.read(source.form.units):
+            if not units and source.form.has_references and report.is_empty and not report.has_letters:
+                report.has_letters = any(map(str.isalpha, _NO_TEXT.sub("", stretch)))
             pending = PendingStretch(line, stretch, units)
             if not pending.lines and not queue:
-                write(stretch)
+                write(finish_stretch(pending, source.name, report))
                 continue
             queue.append(pending)
             yield from pending.lines
@@ -195,33 +234,64 @@ def finish_stretch(pending: PendingStretch, name: str, report: DocumentReport) -
     """The stretch with its translations, which are counted; `name` is that of its file."""
     translations = iter(pending.translations)
     edits: list[tuple[int, int, str]] = []
-    for unit, parts in zip(pending.units, pending.parts, strict=True):
-        targets: list[Marked] = []
-        certain, flags = True, set[str]()
-        for part in parts:
-            if not has_words(part.text):
-                targets.append(part)
-                continue
-            translation = next(translations)
-            placed, is_certain = _place(unit, part, translation)
-            targets.append(placed)
-            certain &= is_certain
-            flags.update(translation.flags)
-        report.add(partial(pending.place, name, unit), is_certain=certain, flags=flags)
-        edits += unit.edits(_joined(unit, parts, targets))
+    for unit, message in zip(pending.units, pending.messages, strict=True):
+        if unit.left:
+            report.left[unit.left] += 1
+            continue
+        target, certain, flags = unit.source, True, {"message"}
+        if message is not None:
+            with suppress(ValueError):  # marks of several branches cross
+                target, certain, flags = _translated(unit, message, translations)
+        if flags or message is None or any(is_translated for m in message.messages() for _, is_translated in m.parts):
+            report.add(partial(pending.place, name, unit), is_certain=certain, flags=flags)
+        else:
+            report.copied += 1
+        edits += unit.edits(target)
     return apply_edits(pending.stretch, edits)
 
 
+def _translated(
+    unit: TextUnit, message: Message, translations: Iterator[LineTranslation]
+) -> tuple[Marked, bool, set[str]]:
+    """The translation of a unit, whether all marks have their places, and its flags."""
+    targets: list[Marked] = []
+    certain, flags = True, set[str]()
+    for text in message.messages():
+        placed: list[Marked] = []
+        for part, is_translated in text.parts:
+            if not is_translated:
+                placed.append(part)
+                continue
+            translation = next(translations)
+            target, is_certain = _place(unit, part, translation)
+            placed.append(target)
+            certain &= is_certain
+            flags.update(translation.flags)
+        targets.append(_joined(unit, [part for part, _ in text.parts], placed))
+    return message.written(iter(targets)), certain, flags
+
+
+def _lead(line: str) -> str:
+    """The white space before a line, and the dash of a speaker, which stay."""
+    return speaker_dash(line) or line[: len(line) - len(line.lstrip())]
+
+
+def _core(line: str) -> str:
+    """A line as it is translated."""
+    return line[len(_lead(line)) :].rstrip()
+
+
 def _place(unit: TextUnit, part: Marked, translation: LineTranslation) -> tuple[Marked, bool]:
-    """The translation of a line with its marks and outer white space."""
-    leading = part.text[: len(part.text) - len(part.text.lstrip())]
-    trailing = part.text[len(part.text.rstrip()) :]
-    target = f"{leading}{translation.hyp}{trailing}"
+    """The translation of a line with its marks, and with what is around it."""
+    lead, trailing = _lead(part.text), part.text[len(part.text.rstrip()) :]
+    target = f"{lead}{translation.hyp}{trailing}"
     if not part.marks:
         return Marked(target), True
     if target == part.text:
         return part, True
-    placed, certain = place_marks(part, target, translation.alignment)
+    has_dash = len(lead.split()) if lead[-1:].isspace() else 0  # a word of its own
+    links = [(s + has_dash, t + has_dash) for s, t in translation.alignment]
+    placed, certain = place_marks(part, target, links)
     order = [(mark.role, mark.name) for mark in part.marks]
     if unit.ordered and [(mark.role, mark.name) for mark in placed.marks] != order:
         return place_in_order(part, target), False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -24,6 +25,7 @@ class TextUnit:
         breaks: names of the marks that stand for white space, such as line breaks.
         before, after: written around the translation.
         insertions: offsets in the stretch, and what is inserted there if the unit is translated.
+        left: why the text is left as it is, such as "translated already"; empty: it is translated.
     """
 
     start: int
@@ -37,6 +39,7 @@ class TextUnit:
     before: str = ""
     after: str = ""
     insertions: Sequence[tuple[int, str]] = ()
+    left: str = ""
 
     def edits(self, target: Marked) -> Iterator[tuple[int, int, str]]:
         """(start, end, text) of the characters that change with this translation."""
@@ -154,8 +157,9 @@ class MarkedBuilder:
                 continue
             if self._marks[opened][0] == self._length and not self.breaks:  # no text inside: one empty tag
                 raw = "".join(each for _, _, each in self._marks[opened:])
+                for mark in range(opened, len(self._marks)):
+                    self._partner.pop(mark, None)
                 del self._marks[opened:]
-                self._partner = {a: b for a, b in self._partner.items() if a < opened}
                 self.empty(raw)
                 return
             self._partner[opened], self._partner[index] = index, opened
@@ -184,7 +188,7 @@ class MarkedBuilder:
 
 
 def has_words(text: str) -> bool:
-    """Return whether there is anything to translate: a letter."""
+    """Return whether there may be anything to translate: a letter."""
     return any(char.isalpha() for char in text)
 
 
@@ -204,15 +208,17 @@ def place_in_order(source: Marked, target: str) -> Marked:
     """
     starts = [i for i in range(1, len(target)) if target[i - 1].isspace() and not target[i].isspace()]
     starts = [0, *(starts or range(1, len(target))), len(target)]
+    first, end = len(source.text) - len(source.text.lstrip()), len(source.text.rstrip())
     marks, last = [], 0
     for mark in source.marks:
         wanted = mark.offset * len(target) / max(1, len(source.text))
-        if not source.text[: mark.offset].strip():
+        if mark.offset <= first:
             offset = 0
-        elif not source.text[mark.offset :].strip():
+        elif mark.offset >= end:
             offset = len(target)
         else:
-            offset = min(starts, key=lambda start: abs(start - wanted))
+            index = bisect_left(starts, wanted)
+            offset = min(starts[max(0, index - 1) : index + 1], key=lambda start: abs(start - wanted))
         last = max(last, offset)
         marks.append(Mark(last, mark.role, mark.name))
     return Marked(target, tuple(marks))

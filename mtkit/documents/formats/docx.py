@@ -3,31 +3,55 @@
 from __future__ import annotations
 
 import io
+import itertools
+import posixpath
 import re
 import shutil
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
+from typing import NamedTuple
 
 from mtkit.documents.markup import escape_xml, unescape_xml
 from mtkit.documents.reading import WholeText
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
 from mtkit.errors import DataError
+from mtkit.text.structure.xml_check import XmlCheck, XmlError
 
-PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
+_PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
+_PART_TYPES = ("/header", "/footer", "/footnotes", "/endnotes")  # ends of the types of relationships to other parts
 MAX_PART = 1 << 26  # bytes of a part without compression
 MAX_SIZE = 1 << 30  # of all members
+_TOO_LARGE = f"content of more than {MAX_PART >> 20} MiB of text or {MAX_SIZE >> 30} GiB in all; is this a zip bomb?"
 _COPY = 1 << 20
-_TOKEN = re.compile(
-    r"<w:t(?:\s[^<>]*)?>(?P<text>[^<]*)</w:t>"
-    r"|</?(?:w:p|w:br|w:cr|w:tab|w:tc|w:txbxContent|mc:AlternateContent|mc:Choice|mc:Fallback)(?=[\s/>])"
+_NAMESPACE = re.compile(
+    r"""\sxmlns(?::([\w.-]+))?\s*=\s*["']http://(?:schemas\.openxmlformats\.org/wordprocessingml/2006/main"""
+    r"""|purl\.oclc\.org/ooxml/wordprocessingml/main)["']"""
 )
-_RUN = re.compile(r"<w:r(?:\s[^<>]*)?>\s*(?P<format><w:rPr>.*?</w:rPr>)?", re.DOTALL)
-_PRESERVE = '<w:t xml:space="preserve">'
+
+
+def _token(prefixes: str) -> re.Pattern[str]:
+    """Pattern of a text, the beginning of a run with its format, or a tag that ends a text."""
+    return re.compile(
+        rf"<(?P<tag>{prefixes}t)(?:\s[^<>]*)?>(?P<text>[^<]*)</{prefixes}t\s*>"
+        rf"|<(?P<run>{prefixes}r)(?:\s[^<>]*)?>\s*(?P<format><{prefixes}rPr>(?:[^<]++|<(?!{prefixes}r[\s>]))*?"
+        rf"</{prefixes}rPr>)?"
+        rf"|</?(?:{prefixes}(?:p|br|cr|tab|tc|txbxContent)|(?:[\w.-]+:)?(?:AlternateContent|Choice|Fallback))(?=[\s/>])"
+    )
+
+
+class _Text(NamedTuple):
+    """The element `w:t` of a text, by whatever prefix: its place, its name, its content, the format of its run."""
+
+    start: int
+    end: int
+    tag: str
+    content: str
+    format: str
 
 
 class DocxPart(WholeText):
@@ -40,12 +64,16 @@ class DocxPart(WholeText):
         return [unit for texts in _paragraphs(stretch) if (unit := _unit(stretch, texts)) is not None]
 
 
-def _paragraphs(xml: str) -> Iterator[list[tuple[int, int]]]:
-    """The `w:t` elements of each text, (start, end)."""
-    texts: list[tuple[int, int]] = []
-    for match in _TOKEN.finditer(xml):
-        if match["text"] is not None:
-            texts.append(match.span())
+def _paragraphs(xml: str) -> Iterator[list[_Text]]:
+    """The elements of each text."""
+    prefixes = {f"{re.escape(prefix)}:" if prefix else "" for prefix in _NAMESPACE.findall(xml)} or {"w:"}
+    texts: list[_Text] = []
+    form = ""
+    for match in _token(f"(?:{'|'.join(sorted(prefixes))})").finditer(xml):
+        if match["run"] is not None:
+            form = match["format"] or ""
+        elif match["tag"] is not None:
+            texts.append(_Text(*match.span(), match["tag"], unescape_xml(match["text"]), form))
         elif texts:
             yield texts
             texts = []
@@ -53,84 +81,108 @@ def _paragraphs(xml: str) -> Iterator[list[tuple[int, int]]]:
         yield texts
 
 
-def _unit(xml: str, texts: list[tuple[int, int]]) -> TextUnit | None:
+def _unit(xml: str, texts: list[_Text]) -> TextUnit | None:
     """One text: what lies between two `w:t` elements is a mark, and a change of the format and back is a pair."""
-    contents = [unescape_xml(xml[start:end].partition(">")[2].rpartition("<")[0]) for start, end in texts]
-    if not has_words("".join(contents)):
+    if not has_words("".join(text.content for text in texts)):
         return None
-    formats = [_format(xml, start) for start, _ in texts]
     lengths: Counter[str] = Counter()
-    for text, form in zip(contents, formats, strict=True):
-        lengths[form] += len(text)
+    for text in texts:
+        lengths[text.format] += len(text.content)
     base = lengths.most_common(1)[0][0]
     builder = MarkedBuilder()
-    builder.add(contents[0])
-    for index in range(1, len(texts)):
-        raw = f"</w:t>{xml[texts[index - 1][1] : texts[index][0]]}{_PRESERVE}"
-        before, after = (formats[i] == base for i in (index - 1, index))
+    builder.add(texts[0].content)
+    for previous, text in itertools.pairwise(texts):
+        raw = f"</{previous.tag}>{xml[previous.end : text.start]}{_start_tag(text)}"
+        before, after = previous.format == base, text.format == base
         if before and not after:
             builder.open("", raw)
         elif after and not before:
             builder.close("", raw)
         else:
             builder.empty(raw)
-        builder.add(contents[index])
+        builder.add(text.content)
     source, tags = builder.build()
     return TextUnit(
-        start=texts[0][0],
-        end=texts[-1][1],
+        start=texts[0].start,
+        end=texts[-1].end,
         source=source,
         tags=tags,
         escape=escape_xml,
         ordered=True,
-        before=_PRESERVE,
-        after="</w:t>",
+        before=_start_tag(texts[0]),
+        after=f"</{texts[-1].tag}>",
     )
 
 
-def _format(xml: str, text_start: int) -> str:
-    """The properties of the run that a text is in."""
-    start = max(xml.rfind("<w:r>", 0, text_start), xml.rfind("<w:r ", 0, text_start))
-    run = _RUN.match(xml, start) if start >= 0 else None
-    return "" if run is None else run["format"] or ""
+def _start_tag(text: _Text) -> str:
+    return f'<{text.tag} xml:space="preserve">'
 
 
 @contextmanager
-def open_docx(path: Path) -> Iterator[zipfile.ZipFile]:
+def open_docx(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, str | None]]]:
     """Open a Word document.
+
+    Yields:
+        The archive, and its parts with text in order, with the name of their outermost element if that is checked.
 
     Raises:
         DataError: it is no Word document, is damaged or encrypted, or its content is too large.
     """
     try:
-        with _checked(path) as archive:
-            yield archive
+        with _opened(path) as archive:
+            yield archive, _checked_parts(path, archive)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise DataError(f"{path}: the archive is damaged: {error}") from error
 
 
-def _checked(path: Path) -> zipfile.ZipFile:
+def _opened(path: Path) -> zipfile.ZipFile:
     try:
-        archive = zipfile.ZipFile(path)
+        return zipfile.ZipFile(path)
     except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError, ValueError) as error:
         raise DataError(f"{path}: not a Word document, which is a zip archive; save it as .docx") from error
-    infos = archive.infolist()
-    parts = [info for info in infos if PARTS.fullmatch(info.filename)]
+
+
+def _checked_parts(path: Path, archive: zipfile.ZipFile) -> dict[str, str | None]:
+    infos = {info.filename: info for info in archive.infolist()}
     reason = None
-    if "word/document.xml" not in [info.filename for info in parts]:
-        reason = "a zip archive without word/document.xml, so no Word document; is the name right?"
-    elif any(info.flag_bits & 1 for info in infos):
+    if any(info.flag_bits & 1 for info in infos.values()):
         reason = "encrypted; save it without a password"
-    elif len({info.filename for info in infos}) < len(infos):
+    elif len(infos) < len(archive.infolist()):
         reason = "two members of the archive have the same name; save the document again"
-    elif any(info.file_size > MAX_PART for info in parts) or sum(info.file_size for info in infos) > MAX_SIZE:
-        reason = (
-            f"content of more than {MAX_PART >> 20} MiB of text or {MAX_SIZE >> 30} GiB in all; is this a zip bomb?"
-        )
+    elif sum(info.file_size for info in infos.values()) > MAX_SIZE:
+        reason = _TOO_LARGE
     if reason is not None:
-        archive.close()
         raise DataError(f"{path}: {reason}")
-    return archive
+    main = next(_related(path, archive, "", ("/officeDocument",)), "word/document.xml")
+    others = {name for name in infos if _PARTS.fullmatch(name)} | {*_related(path, archive, main, _PART_TYPES)}
+    parts = {name: "document" if name == main else None for name in infos if name == main or name in others}
+    if main not in parts:
+        raise DataError(f"{path}: a zip archive without {main}, so no Word document; is the name right?")
+    if any(infos[name].file_size > MAX_PART for name in parts):
+        raise DataError(f"{path}: {_TOO_LARGE}")
+    return parts
+
+
+def _related(path: Path, archive: zipfile.ZipFile, part: str, types: tuple[str, ...]) -> Iterator[str]:
+    """The members that a part, or with an empty name the archive, has relationships of these types to."""
+    folder, name = posixpath.split(part)
+    source = posixpath.join(folder, "_rels", f"{name}.rels")
+    names = {each.lower(): each for each in archive.namelist()}  # which are compared without case
+    if source.lower() not in names:
+        return
+    if archive.getinfo(names[source.lower()]).file_size > MAX_PART:
+        raise DataError(f"{path}: {_TOO_LARGE}")
+    targets: list[str] = []
+
+    def add(element: str, attributes: Mapping[str, str]) -> None:
+        if attributes.get("Type", "").endswith(types) and attributes.get("TargetMode") != "External":
+            targets.append(posixpath.normpath(posixpath.join("/", folder, attributes.get("Target", ""))).lstrip("/"))
+
+    try:
+        XmlCheck(None, add).feed(archive.read(names[source.lower()]), is_last=True)
+    except XmlError as error:
+        raise DataError(f"{path}: {source}:{error.line}: {error}") from error
+    yield from (names.get(target.lower(), target) for target in targets)
 
 
 def copy_docx(archive: zipfile.ZipFile, output: Path, texts: dict[str, bytes]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mtkit.documents.markup import (
@@ -24,14 +24,21 @@ from mtkit.text.language import is_language
 from mtkit.text.structure.marked import Marked
 
 _PAIRED = frozenset({"g", "pc", "mrk", "hi"})  # inline elements whose content is text
-_NEW = frozenset({"", "new", "needs-translation", "initial"})  # states of a target that is no translation yet
+_NEW = frozenset({"", "new", "needs-translation", "initial"})  # states of a target that may be no translation yet
+_DONE = "translated already"
+_EXCLUDED = "not to be translated"
+_UNSURE = "with a target that is neither empty nor a copy, in a state that asks for a translation"
+_UNMATCHED = "segments that the source lacks"
 _ALTERNATIVE = re.compile(r"<(?:[\w.-]+:)?alt-trans\b")
 
 
-# a variant of a translation unit; comments and CDATA sections, which may have tags, are skipped
+# A variant of a translation unit, without another one inside, so that time is linear; comments and CDATA sections are
+# skipped, since they may have tags
+_NEXT = r"/?tuv(?=[\s/>])"
 _VARIANT = re.compile(
-    rf"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<(?P<tag>tuv{ATTRIBUTES})>{content_before('seg(?=[ />])|/tuv')}"
-    rf"(?P<seg><seg{ATTRIBUTES}>)(?P<content>{content_before('/seg')})</seg\s*>(?P<rest>{content_before('/tuv')})</tuv\s*>",
+    rf"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<(?P<tag>tuv(?=[\s/>]){ATTRIBUTES})>{content_before(rf'{_NEXT}|seg(?=[ />])')}"
+    rf"(?P<seg><seg{ATTRIBUTES}>)(?P<content>{content_before(f'{_NEXT}|/?seg')})</seg\s*>"
+    rf"(?P<rest>{content_before(_NEXT)})</tuv\s*>",
     re.DOTALL,
 )
 
@@ -42,6 +49,10 @@ def _marked(content: str) -> tuple[Marked, dict[str, tuple[str, ...]]]:
     builder = MarkedBuilder()
     marked_content(content, builder, lambda match: match["name"] in _PAIRED)
     return builder.build()
+
+
+def _left(source: Marked, reason: str) -> TextUnit:
+    return TextUnit(start=0, end=0, source=source, left=reason)
 
 
 def _first(text: str, name: str, start: int, end: int) -> Element | None:
@@ -89,11 +100,13 @@ class Tmx(_Exchange):
     def units(self, stretch: str) -> list[TextUnit]:
         """The source of the unit, if it has no target."""
         variant, target = self._variants(stretch)
-        if variant is None or target is not None:
+        if variant is None:
             return []
         source, tags = _marked(variant["content"])
         if not has_words(source.text):
             return []
+        if target is not None:
+            return [_left(source, _DONE)]
         lang = escape_xml(self.tgt_lang).replace('"', "&quot;")
         before = f'{_indent(stretch, variant.start())}<tuv xml:lang="{lang}" creationid="MT!" creationtool="mtkit">'
         before += f"{_indent(stretch, variant.start('seg'))}<seg>"
@@ -217,20 +230,22 @@ class Xliff(_Exchange):
 
     def _text_units(self, stretch: str, around: _OpenElements) -> list[TextUnit]:
         units = []
-        for part, source, target in self._places(stretch, around):
-            unit = self._unit(stretch, part, source, target)
-            if unit is not None:
-                if around.undeclared is not None and self._tgt_lang is not None:
+        for part, source, target in self._places(stretch, around, with_excluded=True):
+            new = self._units(stretch, part, source, target)
+            for index, unit in enumerate(new):
+                if around.undeclared is not None and self._tgt_lang is not None and not unit.left:
                     language = f' {_LANGUAGE[around.version][1]}="{self._tgt_lang}"'
-                    unit = replace(unit, insertions=[*unit.insertions, (around.undeclared, language)])
-                units.append(unit)
+                    new[index] = replace(unit, insertions=[*unit.insertions, (around.undeclared, language)])
+                    around.undeclared = None
+            if target is not None and around.version == "1":
                 around.undeclared = None
-            elif target is not None and around.version == "1":
-                around.undeclared = None
+            units += new
         return units
 
-    def _places(self, stretch: str, around: _OpenElements) -> Iterator[tuple[Element, Element, Element | None]]:
-        """Texts to translate: (the unit or segment, its source, its target)."""
+    def _places(
+        self, stretch: str, around: _OpenElements, *, with_excluded: bool = False
+    ) -> Iterator[tuple[Element | None, Element, Element | None]]:
+        """Texts to translate: (the unit or segment, its source, its target); None for one that is excluded."""
         position = 0
         while (tag := TAG.search(stretch, position)) is not None:
             position = tag.end()
@@ -239,6 +254,8 @@ class Xliff(_Exchange):
                 position = unit.end
                 if around.is_translated(tag[0]):
                     yield from self._places_of_unit(stretch, unit)
+                elif with_excluded:
+                    yield from ((None, source, None) for _, source, _ in self._places_of_unit(stretch, unit))
             elif tag["name"] is not None and not tag[0].endswith("/>"):
                 around.add(tag)
 
@@ -253,30 +270,43 @@ class Xliff(_Exchange):
             if source is not None:
                 yield part, source, _first(stretch, "target", source.end, end)
 
-    def _unit(self, stretch: str, part: Element, source: Element, target: Element | None) -> TextUnit | None:
-        marked, tags = _marked(stretch[source.content_start : source.content_end])
-        if not has_words(marked.text):
-            return None
+    def _units(self, stretch: str, part: Element | None, source: Element, target: Element | None) -> list[TextUnit]:
+        """The texts of a unit or segment: those of the segments that its tool has divided it into, if there are any."""
+        whole, tags = _marked(stretch[source.content_start : source.content_end])
+        if not has_words(whole.text):
+            return []
+        if part is None:
+            return [_left(whole, _EXCLUDED)]
+        segmented = _first(stretch, "seg-source", source.end, part.content_end)
+        segments = _segments(stretch, segmented or source)
+        slots = _segments(stretch, target) if target is not None else []
+        state = attribute(target.tag if target is not None else "", "state") or attribute(part.tag, "state") or ""
+        is_open = state in _NEW and attribute(part.tag, "approved") != "yes"
+        content = stretch[target.content_start : target.content_end].strip() if target is not None else ""
+        is_copy = is_open and content == stretch[source.content_start : source.content_end].strip()
+        if slots and (segments or len(slots) == 1):
+            sources = {attribute(each.tag, "mid"): each for each in segments} if segments else {}
+            pairs = [(sources.get(attribute(each.tag, "mid")) if segments else source, each) for each in slots]
+        elif not (is_copy or (is_open and not content)) and target is not None:
+            return [_left(whole, _UNSURE if is_open and state else _DONE)]
+        else:
+            pairs = [(each, each) for each in segments] if segmented is not None else []
         is_first_version = _TRANS_UNIT.match(part.tag) is not None
         prefix = re.match(r"<([\w.-]+:)?", source.tag)
         name = f"{(prefix and prefix[1]) or ''}target"
-        tag = f'<{name} state="needs-review-translation" state-qualifier="mt-suggestion">'
-        if not is_first_version:
-            tag = f"<{name}>"
+        state = ' state="needs-review-translation" state-qualifier="mt-suggestion"' if is_first_version else ""
+        tag = f"<{name}{state}>"
         insertions = []
         if not is_first_version and attribute(part.tag, "state") is None:
             insertions = [(part.content_start - 1, ' state="initial"')]
-        start = end = self._after(stretch, part, source)
+        start = end = source.end if segmented is None else segmented.end
         before, after = f"{_indent(stretch, source.start)}{tag}", f"</{name}>"
         if target is not None:
-            content = stretch[target.content_start : target.content_end]
-            if content.strip() or (attribute(target.tag, "state") or attribute(part.tag, "state") or "") not in _NEW:
-                return None
             start, end, before = target.start, target.end, _with_state(target.tag, tag, is_first_version)
-        return TextUnit(
+        unit = TextUnit(
             start=start,
             end=end,
-            source=marked,
+            source=whole,
             tags=tags,
             escape=escape_xml,
             in_place=False,
@@ -284,18 +314,67 @@ class Xliff(_Exchange):
             after=after,
             insertions=insertions,
         )
+        if not pairs:
+            return [unit]
+        frame = (target if slots else None) or segmented or source
+        return _units_of_segments(stretch, unit, pairs, frame, copies=is_open)
 
-    @staticmethod
-    def _after(stretch: str, part: Element, source: Element) -> int:
-        """Offset where a new target is written: after the source, and its segmented form."""
-        segmented = _first(stretch, "seg-source", source.end, part.content_end)
-        return source.end if segmented is None else segmented.end
+
+def _segments(stretch: str, element: Element) -> list[Element]:
+    """The elements `mrk` that a tool has divided a text into."""
+    marks = elements(stretch, "mrk", element.content_start, element.content_end)
+    return [mark for mark in marks if attribute(mark.tag, "mtype") == "seg"]
+
+
+def _units_of_segments(
+    stretch: str, whole: TextUnit, pairs: Sequence[tuple[Element | None, Element]], frame: Element, *, copies: bool
+) -> list[TextUnit]:
+    """A text for each segment that has no translation yet; together they write the target.
+
+    Args:
+        whole: the unit, which says what stands around its text.
+        pairs: the source of a segment, and the element whose content is that of the target.
+        frame: the element with these, all of whose content around them is that of the target.
+        copies: a segment that equals its source is no translation.
+    """
+    units: list[TextUnit] = []
+    position, before, left = frame.content_start, whole.before, []
+    for source, slot in pairs:
+        content = stretch[slot.content_start : slot.content_end].strip()
+        if source is None:
+            left += [] if content else [_left(Marked(""), _UNMATCHED)]
+            continue
+        raw = stretch[source.content_start : source.content_end]
+        marked, tags = _marked(raw)
+        if not has_words(marked.text):
+            continue
+        if content and not (slot is source or (copies and content == raw.strip())):
+            left.append(_left(marked, _DONE))
+            continue
+        tag = re.sub(r"/>\Z", ">", slot.tag)
+        prefix = re.match(r"</?([\w.-]+:)?", tag)
+        units.append(
+            replace(
+                whole,
+                start=whole.start if not units else whole.end,
+                source=marked,
+                tags=tags,
+                before=f"{before}{stretch[position : slot.start]}{tag}",
+                after=f"</{(prefix and prefix[1]) or ''}mrk>",
+                insertions=() if units else whole.insertions,
+            )
+        )
+        position, before = slot.end, ""
+    if units:
+        rest = stretch[position : frame.content_end]
+        units[-1] = replace(units[-1], after=f"{units[-1].after}{rest}{whole.after}")
+    return [*units, *left]
 
 
 def _with_state(old: str, new: str, is_first_version: bool) -> str:
     """The start tag of an empty target, which keeps its attributes."""
-    tag = re.sub(r"\s*/?>\Z", ">", old)
+    tag = f"{old.removesuffix('>').removesuffix('/').rstrip()}>"
     if not is_first_version:
         return tag
-    tag = re.sub(r"""\s+state(?:-qualifier)?\s*=\s*(?:"[^"]*"|'[^']*')""", "", tag)
+    tag = re.sub(r"""(?<!\s)\s++state(?:-qualifier)?\s*=\s*(?:"[^"]*"|'[^']*')""", "", tag)
     return tag[:-1] + new[new.index(" ") :]

@@ -11,7 +11,7 @@ from mtkit.text.structure.marked import Marked
 
 _STRINGS = r'(?:[ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*(?:\r?\n|\Z))+'
 _FIELD = re.compile(
-    rf"^[ \t]*(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*(?P<strings>{_STRINGS})", re.MULTILINE
+    rf"^[ \t]*(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*+(?P<strings>{_STRINGS})", re.MULTILINE
 )
 _COMMENT = re.compile(r"^[ \t]*(?:#[^\n]*)?(?:\n|\Z)", re.MULTILINE)
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
@@ -19,6 +19,7 @@ _FLAGS = re.compile(r"^#,", re.MULTILINE)
 _FUZZY = re.compile(r"^#,[^\n]*\bfuzzy\b", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|(.))")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_MAX_FORMS = 20  # Arabic has 6; each has the text of the message
 _BLANK = re.compile(r"\n[ \t\r]*\n")
 
 
@@ -35,10 +36,13 @@ class Gettext:
         """The message, for each of its forms that has no translation; none if it has any."""
         fields = _fields(stretch)
         forms = [name for name in fields if name.startswith("msgstr")]
-        if "msgid" not in fields or not _text(fields["msgid"]) or any(_text(fields[name]) for name in forms):
+        if "msgid" not in fields or not _text(fields["msgid"]):
             return []
-        if not forms:
-            raise StretchError(fields["msgid"].start(), "a message without msgstr")
+        if any(_text(fields[name]) for name in forms):
+            return [TextUnit(start=0, end=0, source=Marked(""), left="translated already")]
+        if not 0 < len(forms) <= _MAX_FORMS:
+            reason = f"more than {_MAX_FORMS} plural forms" if forms else "a message without msgstr"
+            raise StretchError(fields["msgid"].start(), reason)
         units: list[TextUnit] = []
         for name in forms:
             plural = name not in ("msgstr", "msgstr[0]")

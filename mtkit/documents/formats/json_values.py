@@ -11,11 +11,13 @@ from mtkit.documents.unit import StretchError, TextUnit, has_words
 from mtkit.text.structure.marked import Marked
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]')
+_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_STRING_OR_LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class JsonValues(WholeText):
-    """JSON documents; keys and everything else stay."""
+    """JSON documents, or JSON with comments and, then, commas after the last element; keys and everything else stay."""
 
     def __init__(self, *, keys: Sequence[str] = ()) -> None:
         self._keys = keys
@@ -26,18 +28,18 @@ class JsonValues(WholeText):
         Raises:
             StretchError: the text is not JSON, or has no key of a name that was given.
         """
-        text = stretch.removeprefix("\ufeff")
-        try:
-            json.loads(text, parse_int=str, parse_float=str)
-        except RecursionError as error:
-            raise StretchError(0, "JSON that is nested too deeply") from error
-        except json.JSONDecodeError as error:
-            raise StretchError(error.pos, f"not JSON: {error.msg[0].lower()}{error.msg[1:]}") from error
-        units, is_ascii = [], stretch.isascii()
+        text = stretch.replace("\ufeff", " ", 1) if stretch.startswith("\ufeff") else stretch
+        if _error(text) is not None:
+            without = _STRING_OR_COMMENT.sub(_string_or_spaces, text)
+            text = _STRING_OR_LAST_COMMA.sub(_string_or_spaces, without) if without != text else text
+            if (error := _error(text)) is not None:
+                raise error
+        units: list[TextUnit] = []
+        ensure_ascii = stretch.isascii() and "\\u" in stretch
         names: dict[str, None] = {}  # of all keys, in their order
         keys: list[str] = [""]  # of the objects and lists around the token
         is_object: list[bool] = [False]
-        tokens = list(_TOKEN.finditer(stretch))
+        tokens = list(_TOKEN.finditer(text))
         for index, token in enumerate(tokens):
             if token[0] in "{[":
                 keys.append(keys[-1])
@@ -51,11 +53,26 @@ class JsonValues(WholeText):
                     keys[-1] = value
                     names[value] = None
                 elif has_words(value) and (not self._keys or keys[-1] in self._keys) and not _SURROGATE.search(value):
-                    units.append(_unit(token, value, ensure_ascii=is_ascii and "\\u" in stretch))
+                    units.append(_unit(token, value, ensure_ascii=ensure_ascii))
         if missing := [key for key in self._keys if key not in names]:
             known = ", ".join(map(repr, names))[:200] or "none"
             raise StretchError(0, f"no object has the key {missing[0]!r}; the keys are {known}")
         return units
+
+
+def _string_or_spaces(match: re.Match[str]) -> str:
+    return match[1] or " " * len(match[0])
+
+
+def _error(text: str) -> StretchError | None:
+    """Error that says why a text is no JSON; None if it is."""
+    try:
+        json.loads(text, parse_int=str, parse_float=str)
+    except RecursionError:
+        return StretchError(0, "JSON that is nested too deeply")
+    except json.JSONDecodeError as error:
+        return StretchError(error.pos, f"not JSON: {error.msg[0].lower()}{error.msg[1:]}")
+    return None
 
 
 def _unit(token: re.Match[str], value: str, *, ensure_ascii: bool) -> TextUnit:

@@ -49,6 +49,7 @@ class _Blocks:
         self._starts = [start, *(match.end() for match in _LINE_END.finditer(document)), len(document)]
         self._position = start  # before it all is read
         parser = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable(["table", "strikethrough"])
+        parser.disable(["inline", "text_join"])  # which are read by markdown_inline, and take quadratic time here
         interrupts = ["paragraph", "reference", "blockquote", "list"]
         parser.block.ruler.before("table", "marker", _read_marker, {"alt": interrupts})
         skipped = _front_matter_length(lines)

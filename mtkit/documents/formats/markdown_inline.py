@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
 
 _INLINE = re.compile(
-    r"(?P<opaque>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[^<>\s]+[:@][^<>\s]*>"
+    r"(?P<opaque>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[^<>\s][^<>\s:@]*[:@][^<>\s]*>"
     r"|(?P<br></?[Bb][Rr](?=[\s/>])[^<>]*>)|</?[A-Za-z][^<>]*>|<!--.*?-->"
     r"|!\[[^\[\]]*\](?:\([^()\n]*\)|\[[^\[\]]*\])|\A\[[ xX]\](?=\s)|\[\^[^\[\]]+\]|https?://[^\s<>()\[\]]+)"
     r"|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<open>\[)|(?P<close>\](?:\((?:[^()\n]|\([^()\n]*\))*\)|\[[^\[\]]*\])?)"
-    r"|(?P<emphasis>\*\*|__|~~|\*|_)|(?P<newline>(?P<hard> {2,}|\\)?[ \t]*\n)",
+    r"|(?P<emphasis>\*\*|__|~~|\*|_)|(?P<newline>(?P<hard>(?<![ \t]) {2,}+[ \t]*+|\\[ \t]*+)\n|(?<![ \t])[ \t]*+\n)",
     re.DOTALL,
 )
 _SPECIAL = re.compile(
@@ -22,6 +22,8 @@ _SPECIAL = re.compile(
 )
 
 _MAX_OPEN = 8  # pairs that go on after a line break
+_MAX_DEPTH = 100  # pairs that are open, of which any may be closed; so that time is linear
+_MAX_LABEL = 1000  # characters of the label of a link; CommonMark has the same bound
 
 
 @dataclass
@@ -90,6 +92,7 @@ class _Inline:
         self._references = references
         self._builder = MarkedBuilder()
         self._opened: list[str] = []  # pairs that are open
+        self._last = {raw: content.text.rfind(raw) for raw in ("]", "**", "__", "~~", "*", "_")}
 
     def read(self, start: int, end: int) -> MarkedBuilder:
         """Read the next part; the two parts of a pair that is cut are pairs of their own."""
@@ -117,13 +120,13 @@ class _Inline:
         elif match["escaped"] is not None:
             builder.add(match["escaped"])
         elif match["open"] is not None:
-            label = self._content[match.end() :].partition("]")[0]
-            end = match.end() + len(label) + 1
+            end = self._content.find("]", match.end(), match.end() + _MAX_LABEL) + 1
+            label = self._content[match.end() : max(0, end - 1)]
             end += 2 * self._content.startswith("[]", end)
             if label.upper() in self._references and not self._content.startswith(("(", "["), end):
                 builder.empty(self._raw(match.start(), end))
                 return end
-            if "]" not in self._content[match.end() :]:
+            if self._last["]"] < match.end():
                 builder.add(raw)
                 return match.end()
             self._open("[", raw)
@@ -138,6 +141,7 @@ class _Inline:
 
     def _open(self, key: str, raw: str) -> None:
         self._opened.append(key)
+        del self._opened[:-_MAX_DEPTH]
         self._builder.open(key, raw)
 
     def _close(self, key: str, raw: str) -> None:
@@ -148,13 +152,13 @@ class _Inline:
         """Add a delimiter, as text if it opens and closes nothing; return where it ends."""
         if self._opened[-1:] == [raw[0]] and self._content.startswith(raw[0] * 3, start):
             raw = raw[0]  # of three, the inner one closes first
-        before, rest = self._content[start - 1 : start] if start else "", self._content[start + len(raw) :]
-        after = rest[:1]
+        end = start + len(raw)
+        before, after = self._content[start - 1 : start] if start else "", self._content[end : end + 1]
         is_word = before.isalnum() and after.isalnum()
         if raw in self._opened and before and not before.isspace() and not (raw[0] == "_" and is_word):
             self._close(raw, raw)
-        elif raw in rest and not after.isspace() and not (raw[0] == "_" and is_word):
+        elif self._last[raw] >= end and not after.isspace() and not (raw[0] == "_" and is_word):
             self._open(raw, raw)
         else:
             self._builder.add(raw)
-        return start + len(raw)
+        return end

@@ -14,7 +14,7 @@ _TIME = re.compile(r"[ \t]*(?:\d+:)?\d+:\d\d[.,]\d{1,3}[ \t]*-->[ \t]*(?:\d+:)?\
 _NUMBER = re.compile(r"\d+")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 _TAG = re.compile(r"<(?P<close>/?)(?P<name>[A-Za-z]*)[^<>\n]*>|\{\\[^{}\n]*\}")
-_COMPLETE = re.compile(r"[.!?…。！？♪\])\"'”»]\s*(?:<[^>]*>\s*)*\Z")
+_COMPLETE = re.compile(r"[.!?…。！？♪\])\"'”»]\s*(?:<[^<>]*>\s*)*\Z")
 _MAX_CUES = 4  # that are translated as one text
 
 
@@ -109,7 +109,7 @@ def _groups(text: str, cues: list[list[tuple[int, int]]]) -> Iterator[list[tuple
             if group and is_new:
                 yield group
                 group, num_cues = [], 1
-            group = [*group, (start, end)]
+            group.append((start, end))
     if group:
         yield group
 

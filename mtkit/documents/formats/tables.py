@@ -9,7 +9,7 @@ from mtkit.documents.reading import split_stretches
 from mtkit.documents.unit import StretchError, TextUnit, has_words
 from mtkit.text.structure.marked import Marked
 
-_LINE = re.compile(r"[^\n]*\n")
+_LINE_END = re.compile(r"\n|\r(?!\n|\Z)")  # a carriage return at the end of a chunk may be half of one
 _DELIMITERS = ",;\t|"
 
 
@@ -29,11 +29,12 @@ class TableFile:
         return split_stretches(chunks, self._ends)
 
     def _ends(self, text: str) -> Iterator[int]:
-        is_inside = False
-        for line in _LINE.finditer(text):
-            is_inside ^= self._quoted and bool(line[0].count('"') % 2)
+        is_inside, start = False, 0
+        for end in _LINE_END.finditer(text):
+            is_inside ^= self._quoted and bool(text.count('"', start, end.start()) % 2)
+            start = end.end()
             if not is_inside:
-                yield line.end()
+                yield start
 
     def _cells(self, record: str) -> list[tuple[int, int]]:
         """(start, end) of each cell."""

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from starlette.datastructures import UploadFile
 
-from mtkit.documents.choose import format_of, is_document
-from mtkit.documents.translate import translate_document
+from mtkit.documents.choose import is_document
 from mtkit.errors import MtkitError
 from mtkit.io.temporary import remove_abandoned, temporary_beside
 from mtkit.serve.core import AUTO, DETECTED_CHARACTERS, Direction, RequestOptions, TranslationService
-from mtkit.serve.pieces import LineResult
+from mtkit.serve.processes.messages import receive_async, send_async
+from mtkit.serve.processes.pool import start_process
 from mtkit.serve.request_error import RequestError
 
 KEPT_SECONDS = 30 * 60
 MAX_JOBS = 200
 MAX_JOBS_OF_CLIENT = 20
 AT_ONCE = 2  # documents that are translated at a time
-WINDOW = 100  # lines of a document that wait in the queue together
+READING_SECONDS = 120  # that a document may be read and written, beside the translation of its lines
+JOB_SECONDS = 6 * 3600  # of a document from its beginning on
+CLOSING_SECONDS = 10  # for the documents that are being translated when the server ends
 CHUNK = 1 << 20
 
 
@@ -71,7 +71,7 @@ class DocumentJobs:
         self._folder = temporary_beside(place)
         shutil.rmtree(self._folder, ignore_errors=True)  # of a server in this process that could not start
         self._folder.mkdir(mode=0o700)
-        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="mtkit-document")
+        self._turns = asyncio.Semaphore(AT_ONCE)
         self._jobs: dict[str, DocumentJob] = {}
 
     async def start(self, upload: UploadFile, direction: Direction, options: RequestOptions) -> DocumentJob:
@@ -137,49 +137,79 @@ class DocumentJobs:
             raise RequestError(400, job.error)
 
     async def _run(self, job: DocumentJob) -> None:
-        loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._threads, self._translate, job, loop)
+            async with self._turns, asyncio.timeout(JOB_SECONDS):
+                await self._translate(job)
             job.is_done = True
         except (MtkitError, RequestError) as error:
             job.error = str(error).replace(str(job.source), job.name)
+        except TimeoutError:
+            job.error = f"{job.name}: its translation takes more than {JOB_SECONDS // 3600} hours; divide the document"
+        except asyncio.CancelledError:
+            job.error = f"{job.name} was not translated: the server has ended"
         except BaseException:
             job.error = f"{job.name} was not translated: an error of the server"
             raise
         finally:
             job.source.unlink(missing_ok=True)
 
-    def _translate(self, job: DocumentJob, loop: asyncio.AbstractEventLoop) -> None:
-        """Translate a document in a thread: first with its own lines, to count and to check it."""
-        count = 0
-        beginning: list[str] = []
+    def _direction(self, job: DocumentJob, beginning: str) -> Direction:
+        """The direction of a document, whose language may be that of its first texts; errors as `detect_direction`."""
+        if job.direction.source != AUTO:
+            return job.direction
+        return self._service.detect_direction(beginning, *job.direction, job.options.model)[0]
 
-        def counted(lines: Iterable[str]) -> Iterator[LineResult]:
-            nonlocal count
-            for line in lines:
-                count += 1
-                if job.characters < DETECTED_CHARACTERS:
-                    beginning.append(line)
-                job.characters += len(line)
-                yield LineResult(hyp=line)
+    async def _translate(self, job: DocumentJob) -> None:
+        """Translate a document, which another process reads and writes.
 
-        def translated(lines: Iterable[str]) -> Iterator[LineResult]:
-            source = iter(lines)
-            while window := [*itertools.islice(source, WINDOW)]:
+        Raises:
+            RequestError: the document is refused, takes too long, or ends its process.
+        """
+        process, sock = start_process("mtkit.serve.processes.document")
+        seconds = float(READING_SECONDS)
+
+        async def receive() -> dict[str, Any]:
+            nonlocal seconds
+            begun = time.monotonic()
+            try:
+                async with asyncio.timeout(seconds):
+                    message: dict[str, Any] = await receive_async(sock)
+            except TimeoutError as error:
+                reason = f"to read and write it takes more than {READING_SECONDS} s; divide the document"
+                raise RequestError(400, f"{job.name}: {reason}") from error
+            seconds -= time.monotonic() - begun
+            return message
+
+        try:
+            settings = {
+                "source": str(job.source),
+                "output": str(job.output),
+                "src_lang": job.direction.source,
+                "tgt_lang": job.direction.target,
+                "seconds": READING_SECONDS,
+                "beginning": DETECTED_CHARACTERS,
+            }
+            await send_async(sock, settings)
+            while "done" not in (message := await receive()):
                 if job.is_cancelled:
                     raise RequestError(400, "the translation was cancelled")
-                work = self._service.translate_lines(window, job.direction, job.options)
-                yield from asyncio.run_coroutine_threadsafe(work, loop).result()
+                if "error" in message:
+                    raise RequestError(400, message["error"])
+                if "lines" in message:
+                    job.lines, job.characters = message["lines"], message["characters"]
+                    job.direction = self._direction(job, message["beginning"])
+                    await send_async(sock, job.direction.source)
+                    continue
+                window = message["window"]
+                results = await self._service.translate_lines(window, job.direction, job.options)
                 job.translated += len(window)
-
-        for translate in (counted, translated):
-            form = format_of(job.source, src_lang=job.direction.source, tgt_lang=job.direction.target)
-            translate_document(job.source, job.output, form, translate)
-            job.lines = count
-            if job.direction.source == AUTO:
-                job.direction, _ = self._service.detect_direction(
-                    "\n".join(beginning), *job.direction, job.options.model
-                )
+                await send_async(sock, [[each.hyp, each.alignment, each.flags] for each in results])
+        except (EOFError, OSError) as error:
+            raise RequestError(400, f"{job.name}: the process that reads it has ended") from error
+        finally:
+            sock.close()
+            process.kill()
+            process.wait()
 
     def _drop_old(self) -> None:
         now = time.monotonic()
@@ -194,8 +224,9 @@ class DocumentJobs:
         shutil.rmtree(self._folder / job.identifier, ignore_errors=True)
 
     async def close(self) -> None:
-        """Finish all documents and delete them."""
+        """Finish the documents that are nearly translated, and delete all of them."""
         tasks = [job.task for job in self._jobs.values() if job.task is not None]
+        for task in (await asyncio.wait(tasks, timeout=CLOSING_SECONDS))[1] if tasks else ():
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._threads.shutdown()
         shutil.rmtree(self._folder, ignore_errors=True)

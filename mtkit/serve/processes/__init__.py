@@ -2,5 +2,6 @@
 
 messages  JSON messages over sockets
 worker    process of a model: loads it, and forks workers
+document  process that reads and writes documents
 pool      the workers of a model, as the server sees them
 """

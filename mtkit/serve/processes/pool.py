@@ -33,6 +33,22 @@ LOOK_SECONDS = 1.0  # between looks whether somebody still waits for a batch; mo
 MEASURED_SECONDS = 1.0  # since memory was measured, which takes milliseconds
 
 
+def start_process(module: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a module as a process; return it, and a socket that does not block, whose other end the process gets."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    folder = str(Path(__file__).parents[3])
+    paths = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+    return process, ours
+
+
 class ModelPool:
     """The processes of one version of a model, which take batches from a queue.
 
@@ -62,19 +78,10 @@ class ModelPool:
         self._tasks = [asyncio.create_task(self._work()) for _ in range(count)]
 
     async def _start_process(self) -> None:
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        folder = str(Path(__file__).parents[3])
-        paths = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
-        command = [sys.executable, "-m", "mtkit.serve.processes.worker", str(theirs.fileno())]
-        self._process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": paths}
-        )
-        theirs.close()
-        self._control = ours
+        self._process, self._control = start_process("mtkit.serve.processes.worker")
         try:
-            await send_async(ours, self._settings)
-            answer = await receive_async(ours)
+            await send_async(self._control, self._settings)
+            answer = await receive_async(self._control)
         except (EOFError, OSError):
             answer = {"error": f"its process ended with code {await asyncio.to_thread(self._process.wait)}"}
         except BaseException:

@@ -55,8 +55,26 @@ def plain(line: str, *, keep_no_break: bool = False) -> str:
     return _SPACES.sub(space, line.strip())
 
 
+_OPENING = "\"'“‘«„¿¡♪"  # signs before a text
+
+
+def speaker_dash(line: str) -> str:
+    """The dash before what a speaker says, with the white space around it; empty without one.
+
+    A hyphen is one before white space or a capital letter: `- Yes`, `-Yes`, but not `-v`.
+    """
+    text = line.lstrip()
+    after = text[1:].lstrip()
+    is_dash = text.startswith(("–", "—")) or (text.startswith("-") and (after != text[1:] or after[:1].isupper()))
+    has_text = after[:1].isalpha() or (after[:1] in _OPENING and after[1:2].isalpha())
+    return line[: len(line) - len(after)] if is_dash and has_text else ""
+
+
 class OuterSpace(NamedTuple):
-    """White space at the ends of a line, invisible characters left out; a blank line has all of it before."""
+    """White space at the ends of a line, invisible characters left out; a blank line has all of it before.
+
+    The dash of a speaker and the white space after it are in `before`.
+    """
 
     before: str
     after: str

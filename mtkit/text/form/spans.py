@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 
@@ -18,17 +19,18 @@ class Span(NamedTuple):
 
 
 _EMOJI = "\u231a-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
-# The alternatives in order: URL, e-mail, code in backticks, placeholders in braces, of printf and of Python, markup,
-# long options, names with underscores or parentheses, paths, numbers with their separators, emoji.
+_ROLE = r":[A-Za-z][\w.+:-]{0,60}:"  # of reStructuredText
+# The alternatives in order: URL, e-mail, code in backticks with its role, placeholders in braces, of printf and of
+# Python, markup, long options, names with underscores or parentheses, paths, numbers with their separators, emoji.
 _SPAN = re.compile(
     r"(?i:https?|ftp|file)://[^\s<>\"“”«»「」、。]+|(?i:www)\.[^\s<>\"“”«»「」、。]+"
-    r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-    r"|``[^`\n]{1,200}``|`[^`\n]{1,200}`"
+    r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    rf"|(?:{_ROLE})?(?:``[^`\n]{{1,200}}``|`[^`\n]{{1,200}}`(?:{_ROLE}|__?(?!\w))?)"
     r"|\$?\{\{?[^{}\n]{0,100}\}?\}"
     r"|(?<![\w%])%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|[Lzjt])?[sdiufFeEgGxXoc@](?![A-Za-z])"
     r"|</?[A-Za-z][^<>\n]{0,200}>"
     r"|(?<![\w-])--[A-Za-z][\w-]+"
-    r"|(?<![A-Za-z])[A-Za-z_]\w{0,60}\(\)|(?<![A-Za-z_])[A-Za-z]\w*_\w+"
+    r"|(?<![A-Za-z])[A-Za-z_]\w{0,60}\(\)|(?<![A-Za-z_])[A-Za-z]\w{0,60}?_\w+"
     r"|(?<![\w/.])(?:~|\.{1,2})?/[\w.+-]+(?:/[\w.+-]*)+"
     r"|(?P<number>(?<![\w])[+-]?\d+(?:[.,:/'’-]\d+)*|\d+(?:[.,:/'’-]\d+)*)"
     rf"|[{_EMOJI}][\ufe0f\u200d\U0001f3fb-\U0001f3ff{_EMOJI}]*",
@@ -36,6 +38,16 @@ _SPAN = re.compile(
 )
 _MAY_HAVE_SPANS = re.compile(rf"[\d@`{{%<_/]|--|(?i:www)\.|\(\)|[{_EMOJI}]|[^\x00-\u024f\u1e00-\u206f]")
 _TRAILING = ".,;:!?)]}'’"  # of a URL, where it belongs to the sentence
+_TOUCHING = "*_^|\\~=+#@&$%§/"  # signs that belong to the span that they touch
+# whole words that no translator changes, beside spans: files, hosts, versions, colours, references, other placeholders
+_CODE = re.compile(
+    r"(?<!\S)(?:[A-Za-z]:\\\S*|[\w~./\\-]*[\w-]\.[A-Za-z]\w{0,9}|v\d[\w.+-]*|#[0-9A-Fa-f]{3,8}|@?:[A-Za-z_][\w.-]*|%\w+%)(?!\S)"
+    r"|&#?\w{1,32};|\$t\([^()\n]{0,100}\)",
+    re.ASCII,
+)
+# a number may be a part of a word, and what looks like a tag may be a text in angle brackets
+_TAGS = "a|abbr|b|br|code|div|em|h[1-6]|hr|i|img|input|kbd|li|ol|p|pre|q|s|small|span|strong|su[bp]|t[dhr]|u|ul|wbr"
+_MAY_BE_TEXT = re.compile(rf"(?i:<(?!(?:{_TAGS})>)[a-z]+>)")
 _SCRIPTS = (
     "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
     "\u0370-\u03ff",
@@ -63,12 +75,42 @@ def find_spans(text: str) -> list[Span]:
     for match in _SPAN.finditer(text):
         found = match[0]
         if "://" in found or found[:4].lower() == "www.":
-            while found[-1] in _TRAILING and not (found[-1] == ")" and "(" in found):
-                found = found[:-1]
+            has_bracket, end = "(" in found, len(found)
+            while found[end - 1] in _TRAILING and not (found[end - 1] == ")" and has_bracket):
+                end -= 1
+            found = found[:end]
         elif "/" in found and match["number"] is None and found[-1] == ".":  # a path at the end of a sentence
             found = found.rstrip(".")
         spans.append(Span(match.start(), match.start() + len(found), found, match["number"] is not None))
-    return sorted([*spans, *_foreign_words(text, spans)])
+    return sorted([*_with_signs(text, spans), *_foreign_words(text, spans)])
+
+
+def _with_signs(text: str, spans: Sequence[Span]) -> Iterator[Span]:
+    """The spans with the signs that touch them; tags and emoji stand beside words, and numbers have signs of words."""
+    last = 0
+    ends = [*(span.start for span in spans[1:]), len(text)]
+    for span, limit in zip(spans, ends, strict=False):
+        start, end = span.start, span.end
+        if not span.is_number and span.text[0].isascii() and span.text[0] != "<":
+            while start > last and text[start - 1] in _TOUCHING:
+                start -= 1
+            while end < limit and text[end] in _TOUCHING:
+                end += 1
+        yield Span(start, end, text[start:end], span.is_number)
+        last = end
+
+
+def needs_translation(text: str) -> bool:
+    """Return whether a text has a letter outside of URLs, addresses, placeholders, code and the like."""
+    if not any(map(str.isalpha, text)):
+        return False
+    parts, end = [], 0
+    for span in find_spans(text):
+        if not (span.is_number or _MAY_BE_TEXT.fullmatch(span.text)):
+            parts.append(text[end : span.start])
+            end = span.end
+    rest = "".join([*parts, text[end:]])
+    return any(map(str.isalpha, _CODE.sub("", rest)))
 
 
 def _foreign_words(text: str, taken: list[Span]) -> Iterable[Span]:
@@ -78,11 +120,13 @@ def _foreign_words(text: str, taken: list[Span]) -> Iterable[Span]:
     words = [list(re.finditer(pattern, text)) for pattern in _WORDS]
     sizes = [sum(map(len, (match[0] for match in matches))) for matches in words]
     most = max(range(len(sizes)), key=sizes.__getitem__)
+    starts = [span.start for span in taken]
     others = [match for script, matches in enumerate(words) if script != most for match in matches]
     return [
         Span(match.start(), match.end(), match[0])
         for match in others
-        if len(match[0]) > 1 and not any(span.start < match.end() and match.start() < span.end for span in taken)
+        if len(match[0]) > 1
+        and not any(match.start() < span.end for span in taken[: bisect_right(starts, match.end() - 1)][-1:])
     ]
 
 

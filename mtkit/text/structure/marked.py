@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 _WORD = re.compile(r"\S+")
+MAX_INSIDE = 200  # words of a pair whose links are compared; those in the middle of a longer one are not
 MAX_WORD = 40  # characters; a longer one is a sentence of a script without spaces, in which a place is a guess
 
 
@@ -179,7 +180,13 @@ class _Placement:
         self.source, self.target = source, target
         self.src_words = [match.span() for match in _WORD.finditer(source)]
         self.tgt_words = [match.span() for match in _WORD.finditer(target)]
-        self.links = [(s, t) for s, t in links if s < len(self.src_words) and t < len(self.tgt_words)]
+        self.src_starts, self.src_ends = ([word[side] for word in self.src_words] for side in (0, 1))
+        self.targets = defaultdict[int, list[int]](list)  # of each source word
+        for s, t in links:
+            if s < len(self.src_words) and t < len(self.tgt_words):
+                self.targets[s].append(t)
+        self.linked = {t for targets in self.targets.values() for t in targets}
+        self.ends = len(target) - len(target.lstrip()), len(target.rstrip())
         self.is_certain = True
 
     def arrange(self, nodes: list[_Node], low: int, high: int) -> list[_Node]:
@@ -205,49 +212,52 @@ class _Placement:
 
     def _range(self, node: _Node) -> tuple[int, int]:
         """The characters of the target for a mark of the source."""
-        is_outside = node.end > len(self.source.rstrip())  # behind the white space at the end
-        end = len(self.target) if is_outside else len(self.target.rstrip())
-        ends = len(self.target) - len(self.target.lstrip()), end
-        before, after = not self.source[: node.start].strip(), not self.source[node.end :].strip()
+        inside = range(bisect_right(self.src_ends, node.start), bisect_left(self.src_starts, node.end))
+        before = bisect_left(self.src_starts, node.start) == 0
+        after = bisect_right(self.src_ends, node.end) == len(self.src_ends)
+        is_outside = after and node.end > (self.src_ends or [0])[-1]  # behind the white space at the end
+        ends = self.ends[0], len(self.target) if is_outside else self.ends[1]
         if not node.is_pair or node.start == node.end:
             place = ends[0] if before else ends[1] if after else self._before_next(node.start)
             return place, place
-        inside = [i for i, (start, end) in enumerate(self.src_words) if start < node.end and node.start < end]
-        words = {t for s, t in self.links if s in inside}
         if before and after:
             return ends
+        self.is_certain &= len(inside) <= MAX_INSIDE
+        looked_at = inside if len(inside) <= MAX_INSIDE else [*inside[: MAX_INSIDE // 2], *inside[-MAX_INSIDE // 2 :]]
+        words = {t for s in looked_at for t in self.targets[s]}
         if not words:
             return self._guess(node.start), max(self._guess(node.start), self._guess(node.end, is_end=True))
-        others = {t for s, t in self.links if s not in inside} - words
         first, last = min(words), max(words)
-        self.is_certain &= not any(first < t < last for t in others)
+        others = self.linked.intersection(range(first, last)) - words if last - first < 2 * MAX_INSIDE else None
+        self.is_certain &= others is not None and not others
         self.is_certain &= all(len(self.target[slice(*self.tgt_words[t])]) < MAX_WORD for t in (first, last))
-        opening = self.source[self.src_words[inside[0]][0] : node.start]
-        closing = self.source[node.end : self.src_words[inside[-1]][1]]
+        opening = self._signs(self.src_words[inside[0]][0], node.start)
+        closing = self._signs(node.end, self.src_words[inside[-1]][1])
         place, end = self.tgt_words[first][0], self.tgt_words[last][1]
-        if _are_signs(opening) and self.target.startswith(opening, place):
+        if self.target.startswith(opening, place):
             place += len(opening)
-        if _are_signs(closing) and self.target.endswith(closing, place, end):
+        if self.target.endswith(closing, place, end):
             end -= len(closing)
         return place, end
 
     def _before_next(self, offset: int) -> int:
         """The beginning of the target word that aligns with the source word at or after an offset."""
-        following = next((i for i, (_, end) in enumerate(self.src_words) if end > offset), None)
-        words = [t for s, t in self.links if s == following]
-        if following is None or not words:
+        following = bisect_right(self.src_ends, offset)
+        words = self.targets[following]
+        if not words:
             return self._guess(offset)
         place = self.tgt_words[min(words)][0]
-        signs = self.source[self.src_words[following][0] : offset]  # of this word, such as a bracket, before the mark
-        return place + len(signs) * (_are_signs(signs) and self.target.startswith(signs, place))
+        signs = self._signs(self.src_words[following][0], offset)
+        return place + len(signs) * self.target.startswith(signs, place)
+
+    def _signs(self, start: int, end: int) -> str:
+        """A part of a word, such as a bracket or full stop, if it stands outside a mark in a translation too."""
+        text = self.source[start : min(end, start + MAX_WORD)]
+        return text if end - start < MAX_WORD and not any(map(str.isalnum, text)) else ""
 
     def _guess(self, offset: int, *, is_end: bool = False) -> int:
         self.is_certain = False
         wanted = offset * len(self.target) / max(1, len(self.source))
-        places = [0, *(word[is_end] for word in self.tgt_words)]
+        index = bisect_left(self.tgt_words, wanted, key=lambda word: word[is_end])
+        places = [0, *(word[is_end] for word in self.tgt_words[max(0, index - 1) : index + 1])]
         return min(places, key=lambda place: abs(place - wanted))
-
-
-def _are_signs(text: str) -> bool:
-    """Return whether a part of a word, such as a bracket or full stop, stands outside a mark in a translation too."""
-    return not any(map(str.isalnum, text))

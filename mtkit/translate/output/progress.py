@@ -98,6 +98,7 @@ DESCRIPTIONS = {  # flag: what happened to the line, in the order of the summary
     "excluded": "with an excluded text",
     "missing": "without a URL, placeholder, name or other text of their source",
     "numbers": "with other numbers than their source",
+    "message": "left as they are, since they begin like messages of ICU and cannot be read as such",
     "terms": "without an allowed form of a term",
 }
 

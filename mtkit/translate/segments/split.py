@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from mtkit.text.form.plain import NO_SPACE, OuterSpace, outer_space
+from mtkit.text.form.plain import NO_SPACE, OuterSpace, outer_space, speaker_dash
 from mtkit.text.form.spans import find_spans
 from mtkit.text.form.variants import is_in_capitals, lower_capitals
 from mtkit.text.subword.tokenizer import Tokenizer
@@ -28,7 +28,7 @@ def split_lines(
     sentences: bool | None = False,
     removes: bool = False,
 ) -> Iterator[Segment]:
-    """Split lines into segments; a blank line has none.
+    """Split lines into segments; a blank line has none. The dash of a speaker stays before its line.
 
     Args:
         requests: the lines.
@@ -46,6 +46,12 @@ def split_lines(
     if tokenizers.config.normaliser != "none":
         spaces = {i: space for i, (text, _) in enumerate(requests) if any(space := outer_space(text))}
         requests = [request._replace(text=tokenizers.prepare("src", request.text)) for request in requests]
+    dashes = {i: dash for i, (text, given) in enumerate(requests) if given is None and (dash := speaker_dash(text))}
+    if dashes:
+        requests = [r._replace(text=r.text[len(dashes.get(i, "")) :]) for i, r in enumerate(requests)]
+        for i, dash in dashes.items():
+            before, after = spaces.get(i, NO_SPACE)
+            spaces[i] = OuterSpace(before + dash, after)
     capitals = set()
     if tokenizers.config.robustness:
         capitals = {i for i, (text, given) in enumerate(requests) if given is None and is_in_capitals(text)}

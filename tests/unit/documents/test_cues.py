@@ -40,7 +40,7 @@ def test_every_cue_is_translated_and_numbers_are_no_text(tmp_path: Path) -> None
             yield from upper([line])
 
     text = translated(tmp_path, content, recorded)
-    assert lines == ["A man is walking.", "There are two dogs.", "- Yes.", "- No.", "42 days.", "I have 7."]
+    assert lines == ["A man is walking.", "There are two dogs.", "Yes.", "No.", "42 days.", "I have 7."]
     assert text == content.upper().replace("<I>", "<i>").replace("</I>", "</i>")
 
 

@@ -17,15 +17,15 @@ def test_no_text_is_looked_at_once_for_each_other_one(
 ) -> None:
     calls = 0
 
-    def counted(has_words: Callable[[str], bool]) -> Callable[[str], bool]:
+    def counted(needs_translation: Callable[[str], bool]) -> Callable[[str], bool]:
         def count(text: str) -> bool:
             nonlocal calls
             calls += 1
-            return has_words(text)
+            return needs_translation(text)
 
         return count
 
-    monkeypatch.setattr(translation, "has_words", counted(translation.has_words))
+    monkeypatch.setattr(translation, "needs_translation", counted(translation.needs_translation))
     texts = {
         "md": lambda i: f"Line {i}.\n\n",
         "html": lambda i: f"<p>Line {i}.</p>\n",

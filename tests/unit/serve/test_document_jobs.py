@@ -16,6 +16,7 @@ from mtkit.serve.core import Direction, RequestOptions, TranslationService
 from mtkit.serve.fronts import document_jobs
 from mtkit.serve.fronts.document_jobs import DocumentJobs
 from mtkit.serve.pieces import LineResult
+from mtkit.serve.request_error import RequestError
 
 DIRECTION, OPTIONS = Direction("en", "de"), RequestOptions(client="client")
 
@@ -83,3 +84,41 @@ def test_broken_upload_leaves_no_document(service: UpperCase, monkeypatch: pytes
         return output
 
     assert asyncio.run(run()) == b"A LINE\n"
+
+
+def test_a_document_that_takes_too_long_is_refused(service: UpperCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop goes on meanwhile."""
+    monkeypatch.setattr(document_jobs, "READING_SECONDS", 0.001)
+    monkeypatch.setattr(document_jobs, "MAX_JOBS_OF_CLIENT", 2)
+
+    async def run() -> int:
+        jobs = DocumentJobs(cast(TranslationService, service))
+        job = await jobs.start(upload(), DIRECTION, OPTIONS)
+        with pytest.raises(RequestError, match=r"a\.de\.md: to read and write it takes more than 0\.001 s"):
+            await jobs.finish(job)
+        monkeypatch.setattr(document_jobs, "READING_SECONDS", 60)
+        job = await jobs.start(upload(b"a line\n\n" * 2000), DIRECTION, OPTIONS)
+        turns = 0
+        while job.task is not None and not job.task.done():
+            await asyncio.sleep(0.001)
+            turns += 1
+        assert (job.is_done, job.lines, job.translated) == (True, 2000, 2000)
+        await jobs.close()
+        return turns
+
+    assert asyncio.run(run()) > 20
+
+
+def test_the_end_of_a_server_ends_its_documents(service: UpperCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document_jobs, "CLOSING_SECONDS", 0.01)
+
+    async def run() -> str | None:
+        jobs = DocumentJobs(cast(TranslationService, service))
+        monkeypatch.setattr(service, "translate_lines", lambda *_: asyncio.sleep(1000))
+        job = await jobs.start(upload(), DIRECTION, OPTIONS)
+        while job.lines is None:
+            await asyncio.sleep(0.01)
+        await jobs.close()
+        return job.error
+
+    assert asyncio.run(run()) == "a.de.md was not translated: the server has ended"

@@ -8,6 +8,7 @@ import pytest
 
 from mtkit.errors import DataError
 from mtkit.pipeline.score_summary import ScoreSummary
+from mtkit.text.form.plain import speaker_dash
 from mtkit.translate.constraints import ConstrainedLine
 from mtkit.translate.engines.model_engine import ModelEngine
 from mtkit.translate.score import score_lines
@@ -82,3 +83,17 @@ def test_perplexity_of_blank_lines_is_unknown(tokenizers):
     content = summary.as_dict()
     assert (content.pop("lines"), content.pop("tokens")) == (2, 0)
     assert set(content.values()) == {None}
+
+
+@pytest.mark.parametrize("dash", ["- ", "– ", "—", "— "])
+def test_the_dash_of_a_speaker_stays_before_its_line(tokenizers, dash):
+    translate = translator(tokenizers, transformer(tokenizers)).translate
+    lines = [line for line in sentences(20) if speaker_dash(f"- {line}")]
+    assert len(lines) > 5
+    hyps = [one.hyp for one in translate(lines)]
+    assert [one.hyp for one in translate([f"{dash}{line}" for line in lines])] == [f"{dash}{hyp}" for hyp in hyps]
+
+
+@pytest.mark.parametrize("line", ["-v the dog", "- 5", "--the", "-", "the - dog", "-5 the"])
+def test_other_hyphens_are_no_dashes(line):
+    assert speaker_dash(line) == ""

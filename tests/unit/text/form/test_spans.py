@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.text.form.spans import find_spans, has_added_numbers, missing_spans
+from mtkit.text.form.spans import find_spans, has_added_numbers, missing_spans, needs_translation
 
 SPANS = [
     "https://example.org/a-b?c=1&d=%20#e",
@@ -103,3 +105,57 @@ def test_numbers_agree_whatever_their_separators(src, hyp, agrees):
 @pytest.mark.parametrize("text", ["a plain sentence, with a comma.", "50% off", "Das ist die Straße – „gut“.", ""])
 def test_plain_text_has_no_spans_but_numbers(text):
     assert all(span.is_number for span in find_spans(text))
+
+
+TOUCHED = {  # spans, and the same without their roles and signs
+    ":ref:`a guide <guide>`": "`a guide <guide>`",
+    ":py:meth:`~a.b`": "`~a.b`",
+    "`x y`:sup:": "`x y`",
+    "`text <http://a.b>`_": "`text <http://a.b>`",
+    "**`code`**": "`code`",
+    "*{x}*": "{x}",
+    "{n}%": "{n}",
+    "\\`a b`": "`a b`",
+    "#{x}": "{x}",
+    "@{user}": "{user}",
+    "~call()~": "call()",
+    "=%s=": "%s",
+}
+
+
+@given(st.lists(st.sampled_from([*TOUCHED]), min_size=1, max_size=4, unique=True), st.data())
+def test_a_role_and_signs_that_touch_a_span_belong_to_it(parts, data):
+    text = " and ".join(["see", *parts])
+    spans = find_spans(text)
+    assert [span.text for span in spans] == parts
+    assert missing_spans(spans, text) == []
+    torn = data.draw(st.sampled_from(parts))
+    assert [span.text for span in missing_spans(spans, text.replace(torn, TOUCHED[torn]))] == [torn]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "unit", ["a", "a1", "1a", "a_", "http://a.", "foo@", "a.", "/a", "`", "`a` Привет ", ":a:", "{", "漢字1 a "]
+)
+def test_the_time_of_spans_is_linear(unit):
+    seconds = []
+    for size in (20_000, 160_000):
+        begun = time.process_time()
+        find_spans("1@" + unit * (size // len(unit)))
+        seconds.append(time.process_time() - begun)
+    assert seconds[1] < 24 * max(0.01, seconds[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "is_text"),
+    [
+        ("https://a.b/c", False),
+        ("{name}: %s", False),
+        ("v1.2", False),
+        ("12 kg", True),
+        ("Ja/Nein", True),
+        ("<hello>", True),
+    ],
+)
+def test_texts_that_need_a_translation(text, is_text):
+    assert needs_translation(text) == is_text
