@@ -1,72 +1,134 @@
-"""Formats of documents by the ends of their names, and checks of what a file is."""
+"""The table of document formats by the ends of names, and the names of plain text, which has lines alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from mtkit.documents import formats
+from mtkit.documents.encoding import known_encoding
+from mtkit.documents.format import DocumentFormat, DocumentOptions
 from mtkit.errors import UsageError
+from mtkit.text.language import CODE, is_language, language_code
+from mtkit.text.lines import COMPRESSION_SUFFIXES
 
-if TYPE_CHECKING:
-    from mtkit.documents.unit import DocumentFormat
+# last parts of the names of text files, each perhaps with a number: ref0, bpe32k
+_PLAIN = re.compile(
+    r"(txt|text|source|src|target|tgt|trg|reference|refs?|hypothes[ie]s|hyps?|mt|pe|sys|out|output|in|input|raw|plain|"
+    r"norm|clean|truecased?|true|tc|lc|lower|tok|tokens|tokenized|detok|bpe|spm?|wordpiece|wp|pieces|sentences|sents?|"
+    r"snt|segs?|lines|train|tune|valid|val|devtest|dev|test|mono|bt|beam|part)?[-_]?(\d[\d._-]*[km]?)?",
+    re.IGNORECASE,
+)
+_SUBTAGS = re.compile(r"[a-z]{2,3}([-_][A-Z][a-z]{3})?([-_]([A-Z]{2}|[0-9]{3}))?")  # of any language: kmr_Latn, pt-BR
+_STRUCTURE = re.compile(rb"(\xef\xbb\xbf)?\s*(?:(?P<xml><\?xml\b|<!doctype\b|<TS\b)|(?P<json>\{[ \t\r]*\n\s*\"))", re.I)
+_HEAD = 4096  # bytes in which structure is looked for
+REMEDIES = {  # for files of other programs
+    ".pdf": "take its text out, for example with pdftotext",
+    **dict.fromkeys((".doc", ".odt", ".rtf"), "save it as .docx"),
+    **dict.fromkeys((".xls", ".xlsm", ".xlsx", ".ods", ".numbers"), "save it as .tsv"),
+    **dict.fromkeys((".jsonl", ".ndjson"), "add --jsonl-input, if each line is an object with a text"),
+}
 
-SUFFIXES = (
-    ".docx", ".html", ".htm", ".xhtml", ".md", ".markdown", ".srt", ".vtt", ".po", ".pot", ".xliff", ".xlf", ".tmx",
-    ".csv", ".tsv", ".json",
-)  # fmt: skip
-_ROOTS = {".xliff": "xliff", ".xlf": "xliff", ".tmx": "tmx", ".docx": "document"}
+
+@cache
+def format_table() -> dict[str, type[DocumentFormat]]:
+    """The formats by suffix: each class in a module of `formats/` that states suffixes."""
+    modules = [
+        importlib.import_module(f"{formats.__name__}.{each.name}") for each in pkgutil.iter_modules(formats.__path__)
+    ]
+    classes = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
+    return {suffix: each for each in classes if issubclass(each, DocumentFormat) for suffix in each.suffixes}
+
+
+def suffixes(has: Callable[[type[DocumentFormat]], bool]) -> tuple[str, ...]:
+    """Suffixes of the formats for which `has` is true, such as those with pairs."""
+    return tuple(sorted(suffix for suffix, each in format_table().items() if has(each)))
 
 
 def is_document(path: Path) -> bool:
-    """Return whether the name of a file ends like that of a document."""
-    return path.suffix.lower() in SUFFIXES
+    """Return whether `translate` takes a file as a document, by its name, instead of line by line."""
+    suffix = path.suffix.lower()
+    if _is_plain_name(path):
+        return False
+    form = format_table().get(suffix)
+    return form is not None and form.has_texts and not form.is_plain
 
 
-def format_of(path: Path, *, src_lang: str, tgt_lang: str, fields: Sequence[str] = ()) -> DocumentFormat:
+def format_of(
+    path: Path, *, src_lang: str, tgt_lang: str, fields: Sequence[str] = (), encoding: str | None = None
+) -> DocumentFormat:
     """The format of a document by its name.
 
     Args:
         path: the document.
-        src_lang, tgt_lang: languages of TMX; of XLIFF the target language.
+        src_lang, tgt_lang: languages of TMX; of XLIFF the target language; an encoding is guessed by them.
         fields: columns of a table or keys of JSON; none: all.
+        encoding: of the document; None: as it declares.
 
     Raises:
-        UsageError: the name is of no document, or has no fields.
+        UsageError: the name is of no document, has no fields, or the encoding is unknown or cannot be stated.
     """
-    from mtkit.documents.formats.docx import DocxPart
-    from mtkit.documents.formats.exchange import Tmx, Xliff
-    from mtkit.documents.formats.gettext import Gettext
-    from mtkit.documents.formats.html import Html
-    from mtkit.documents.formats.json_values import JsonValues
-    from mtkit.documents.formats.markdown import Markdown
-    from mtkit.documents.formats.subtitles import Subtitles
-    from mtkit.documents.formats.tables import TableFile
-
     suffix = path.suffix.lower()
-    if fields and suffix not in (".csv", ".tsv", ".json"):
-        raise UsageError(f"{path}: --field names columns of CSV and TSV, or keys of JSON; omit it")
-    if suffix in (".html", ".htm", ".xhtml"):
-        return Html()
-    if suffix in (".md", ".markdown"):
-        return Markdown()
-    if suffix in (".srt", ".vtt"):
-        return Subtitles(is_vtt=suffix == ".vtt")
-    if suffix in (".po", ".pot"):
-        return Gettext()
-    if suffix in (".xliff", ".xlf"):
-        return Xliff(tgt_lang)
-    if suffix == ".tmx":
-        return Tmx(src_lang, tgt_lang)
-    if suffix in (".csv", ".tsv"):
-        return TableFile(quoted=suffix == ".csv", columns=fields)
-    if suffix == ".json":
-        return JsonValues(keys=fields)
-    if suffix == ".docx":
-        return DocxPart()
-    raise UsageError(f"{path}: not the name of a document; the names end with {', '.join(SUFFIXES)}")
+    form = format_table().get(suffix)
+    if form is None:
+        known = ", ".join(suffixes(lambda each: each.has_texts))
+        raise UsageError(f"{path}: not the name of a document; the names end with {known}")
+    if fields and not form.has_fields:
+        known = ", ".join(suffixes(lambda each: each.has_fields))
+        raise UsageError(f"{path}: --field names columns or keys of {known}; omit it")
+    if encoding is not None:
+        if form.is_archive:
+            raise UsageError(f"{path}: its parts declare their encoding; omit --encoding")
+        try:
+            known_encoding(encoding)
+        except LookupError as error:
+            raise UsageError(f"--encoding {encoding}: unknown; such as windows-1252, iso-8859-2 or utf-16") from error
+    return form(DocumentOptions(suffix=suffix, src_lang=src_lang, tgt_lang=tgt_lang, fields=fields, encoding=encoding))
 
 
-def root_of(path: Path) -> str | None:
-    """Name of the outermost element of a format that is XML."""
-    return _ROOTS.get(path.suffix.lower())
+def _is_plain_name(path: Path, languages: Iterable[str] = ()) -> bool:
+    """Return whether a name without compression ends as those of text files do: with nothing, a role or a language."""
+    end = path.suffix[1:]
+    if not end or _PLAIN.fullmatch(end):
+        return True
+    codes = end.split("-") if end.count("-") == 1 and "_" not in end else [end]  # de-en
+    is_code = all(CODE.fullmatch(code) and language_code(code) for code in codes)
+    is_subtag = _SUBTAGS.fullmatch(end) is not None and not end.isalpha()
+    return is_code or is_subtag or any(is_language(end, each) or end == each for each in languages)
+
+
+def require_plain_text(path: Path, languages: Callable[[], Iterable[str]]) -> None:
+    """Check that a file may be read as lines: others would lose their structure.
+
+    Args:
+        path: the file, compressed or not; - is stdin.
+        languages: codes that the name may end with, besides those that are known.
+
+    Raises:
+        UsageError: the name ends otherwise, or the file begins like XML or JSON.
+    """
+    bare = path
+    while bare.suffix.lower() in COMPRESSION_SUFFIXES:
+        bare = bare.with_suffix("")
+    as_lines = f"to translate its lines as plain text, give - < {path}"
+    if not _is_plain_name(bare) and not _is_plain_name(bare, languages()):
+        suffix = bare.suffix.lower()
+        if bare != path and is_document(bare):
+            raise UsageError(f"translate: {path}: decompress the document, and give {bare.name}; {as_lines}")
+        remedy = REMEDIES.get(suffix, f"documents end with {', '.join(suffixes(lambda each: each.has_texts))}")
+        raise UsageError(f"translate: {path}: {suffix} is no format that is translated; {remedy}; {as_lines}")
+    if path.is_file() and (match := _STRUCTURE.match(_head(path))) is not None:
+        kind = "XML or HTML" if match["xml"] else "JSON"
+        raise UsageError(f"translate: {path}: begins as {kind}, and is no plain text by its content; {as_lines}")
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD)
+    except OSError:
+        return b""  # reported by the reader of the lines

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import IO, TypeVar
 
-from mtkit.documents.reading import CHUNK, decode_chunks, encoding_of
-from mtkit.documents.unit import DocumentFormat, StretchError
-from mtkit.errors import DataError
+from mtkit.documents.encoding import BYTE_ORDER_MARKS, CHUNK, Survey, guess_encoding, known_encoding, survey_bytes
+from mtkit.documents.format import DocumentFormat
+from mtkit.documents.reading import decode_chunks
+from mtkit.documents.unit import StretchError
+from mtkit.errors import DataError, UsageError
 from mtkit.text.structure.xml_check import XmlCheck, XmlError
 
 T = TypeVar("T")
+Report = Callable[[str], None]
+
+
+def ignore(note: str) -> None:
+    """Drop a note about a document."""
 
 
 class DocumentSource:
@@ -18,11 +27,12 @@ class DocumentSource:
 
     Attributes:
         name: in messages.
-        form: the format.
-        encoding: of the file.
+        form: the format, whose `encoding` is that of the file.
     """
 
-    def __init__(self, file: IO[bytes], name: str, form: DocumentFormat, root: str | None) -> None:
+    def __init__(
+        self, file: IO[bytes], name: str, form: DocumentFormat, root: str | None = None, report: Report = ignore
+    ) -> None:
         """Read the beginning of the file.
 
         Args:
@@ -30,14 +40,46 @@ class DocumentSource:
             name: in messages.
             form: the format.
             root: name of the outermost element of XML; None: any.
+            report: receives the sentence that an encoding was guessed.
 
         Raises:
             DataError: the file declares an encoding that is unknown.
+            UsageError: it begins with a byte order mark of another encoding than the user states.
         """
         self._head = file.read(CHUNK)
         self._file, self._root = file, root
         self.name, self.form = name, form
-        self.encoding = encoding_of(self._head, name, is_xml=form.is_xml, is_po=name.lower().endswith((".po", ".pot")))
+        form.encoding = self._encoding(report)
+
+    def _encoding(self, report: Report) -> str:
+        """The encoding by a byte order mark, the user, the document, or a guess."""
+        stated = self.form.options.encoding
+        known = None if stated is None else known_encoding(stated)
+        for mark, encoding in BYTE_ORDER_MARKS:
+            if self._head.startswith(mark):
+                if known is not None and not encoding.startswith(codecs.lookup(known).name):
+                    raise UsageError(
+                        f"--encoding {stated}: {self.name} begins with the byte order mark of {encoding}; omit it"
+                    )
+                return encoding
+        if known is not None:
+            return known
+        survey = cache(self._survey)
+        try:
+            encoding = known_encoding(self.form.choose_encoding(self._head, survey))
+        except LookupError as error:
+            raise DataError(
+                f"{self.name}: the encoding {str(error.args[0])[:40]} is unknown; convert the file to UTF-8, or name "
+                "its encoding by --encoding"
+            ) from error
+        languages = self.form.guessed_languages()
+        if not languages or survey().is_utf8 or (guess := guess_encoding(survey().sample, languages)) is None:
+            return encoding
+        report(f"{self.name}: not UTF-8, and read as {guess}, which is a guess; --encoding NAME states another")
+        return guess
+
+    def _survey(self) -> Survey:
+        return survey_bytes(self._file)
 
     def read(self, extract: Callable[[str], T]) -> Iterator[tuple[int, str, T]]:
         """(number of its first line, text, what `extract` makes of it) for each stretch.
@@ -58,7 +100,7 @@ class DocumentSource:
         """The text, checked if it is XML."""
         check = XmlCheck() if self.form.is_xml else None
         try:
-            for text in decode_chunks(self._bytes(), self.encoding, self.name):
+            for text in decode_chunks(self._bytes(), self.form.encoding, self.name):
                 if check is not None:
                     check.feed(text, is_last=not text)
                     self._check_root(check.root)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
+import zipfile
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from mtkit.documents.choose import root_of
-from mtkit.documents.formats.docx import copy_docx, open_docx
+from mtkit.documents.encoding import CHUNK
+from mtkit.documents.format import DocumentFormat
 from mtkit.documents.message import Message, MessageError, read_message
-from mtkit.documents.source import DocumentSource
-from mtkit.documents.unit import DocumentFormat, TextUnit, apply_edits, place_in_order
+from mtkit.documents.source import DocumentSource, Report, ignore
+from mtkit.documents.unit import TextUnit, apply_edits, place_in_order
 from mtkit.errors import DataError
 from mtkit.io.counts import count_of
 from mtkit.io.files import require_regular_file, translate_read_errors, write_atomically
@@ -104,7 +107,9 @@ class DocumentReport:
                 self.first_flagged[flag] = place()
 
 
-def translate_document(path: Path, output: Path, form: DocumentFormat, translate: Translate) -> DocumentReport:
+def translate_document(
+    path: Path, output: Path, form: DocumentFormat, translate: Translate, notify: Report = ignore
+) -> DocumentReport:
     """Translate a document into another file, which is complete or absent.
 
     Args:
@@ -112,6 +117,7 @@ def translate_document(path: Path, output: Path, form: DocumentFormat, translate
         output: the file to write.
         form: format of the document.
         translate: one translation for each line, in order.
+        notify: receives the sentence that an encoding was guessed.
 
     Raises:
         DataError: the document is not of its format, or cannot be decoded.
@@ -120,11 +126,12 @@ def translate_document(path: Path, output: Path, form: DocumentFormat, translate
     report = DocumentReport()
     require_regular_file(path)
     with translate_read_errors(path):
-        if root_of(path) == "document":
-            _translate_docx(path, output, form, translate, report)
+        if form.is_archive:
+            _translate_archive(path, output, form, translate, report)
         else:
             with path.open("rb") as file, write_atomically(output) as temporary, temporary.open("wb") as target:
-                _translate_stream(DocumentSource(file, str(path), form, root_of(path)), target, translate, report)
+                source = DocumentSource(file, str(path), form, form.root, notify)
+                _translate_stream(source, target, translate, report)
                 _check_texts(path, report)
     return report
 
@@ -134,19 +141,29 @@ def _check_texts(path: Path, report: DocumentReport) -> None:
         raise DataError(f"{path}: has letters, but no text in a place that is translated; is it of another kind?")
 
 
-def _translate_docx(
+def _translate_archive(
     path: Path, output: Path, form: DocumentFormat, translate: Translate, report: DocumentReport
 ) -> None:
-    with open_docx(path) as (archive, parts), write_atomically(output) as temporary:
+    """Translate the parts of a zip archive that have text, and copy its other members, in bounded memory."""
+    with form.open_archive(path) as (archive, parts), write_atomically(output) as temporary:
         texts = {}
         for name, root in parts.items():
             translated = io.BytesIO()
             with archive.open(name) as part:
-                source = DocumentSource(part, f"{path}: {name}", form, root)
-                _translate_stream(source, translated, translate, report)
+                _translate_stream(DocumentSource(part, f"{path}: {name}", form, root), translated, translate, report)
             texts[name] = translated.getvalue()
         _check_texts(path, report)
-        copy_docx(archive, temporary, texts)
+        _copy_archive(archive, temporary, texts)
+
+
+def _copy_archive(archive: zipfile.ZipFile, output: Path, texts: dict[str, bytes]) -> None:
+    """Write the members of an archive in their order, with these parts replaced."""
+    with zipfile.ZipFile(output, "w") as copied:
+        copied.comment = archive.comment
+        for info in archive.infolist():
+            with copied.open(copy(info), "w") as target, archive.open(info) as original:
+                text = io.BytesIO(texts[info.filename]) if info.filename in texts else original
+                shutil.copyfileobj(text, target, CHUNK)
 
 
 @dataclass
@@ -191,10 +208,10 @@ def _translate_stream(source: DocumentSource, target: BinaryIO, translate: Trans
     def write(text: str) -> None:
         errors = "xmlcharrefreplace" if source.form.has_references else "strict"
         try:
-            target.write(text.encode(source.encoding, errors))
+            target.write(text.encode(source.form.encoding, errors))
         except UnicodeEncodeError as error:
             raise DataError(
-                f"{source.name}: the encoding {source.encoding} lacks the character "
+                f"{source.name}: the encoding {source.form.encoding} lacks the character "
                 f"{error.object[error.start]!a} of a translation; convert the document to UTF-8"
             ) from error
 

@@ -6,7 +6,6 @@ import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from mtkit.text.structure.marked import Mark, Marked
 
@@ -63,32 +62,6 @@ class TextUnit:
             written += [raw, self.escape(text)]
             names.add(mark.name)
         return "".join(written)
-
-
-class DocumentFormat(Protocol):
-    """A format of documents."""
-
-    @property
-    def is_xml(self) -> bool:
-        """True if the text is XML, which is checked while it is read."""
-        ...
-
-    @property
-    def has_references(self) -> bool:
-        """True if a character that the encoding lacks is written as a reference, such as `&#8222;`."""
-        ...
-
-    def stretches(self, chunks: Iterable[str]) -> Iterator[str]:
-        """Stretches of a text that comes in chunks; their concatenation is the text."""
-        ...
-
-    def units(self, stretch: str) -> list[TextUnit]:
-        """The text units of the next stretch.
-
-        Raises:
-            StretchError: the stretch is not of this format.
-        """
-        ...
 
 
 class StretchError(Exception):

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -192,9 +193,10 @@ class _Steps:
         """Split own and general text, unless that was done; after an error nothing of it is left."""
         self._compare_record()
         try:
-            reports = {OWN: split_text(self.options.text, self.run / OWN, self.langs)}
+            notify = partial(self._notify, "text")
+            reports = {OWN: split_text(self.options.text, self.run / OWN, self.langs, notify)}
             if (general := self._general()) is not None:
-                reports[GENERAL] = split_text(general, self.run / GENERAL, self.langs)
+                reports[GENERAL] = split_text(general, self.run / GENERAL, self.langs, notify)
         except (MtkitError, KeyboardInterrupt):
             if not RunFolder(self.run).has_training():
                 self._remove_written()

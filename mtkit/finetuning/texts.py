@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from mtkit.documents.choose import SUFFIXES
-from mtkit.documents.formats.spreadsheet import spreadsheet_pairs
+from mtkit.documents.choose import REMEDIES, format_of, suffixes
 from mtkit.documents.pairs import read_pairs
+from mtkit.documents.source import Report
 from mtkit.errors import DataError, UsageError
 from mtkit.io.counts import count_of
 from mtkit.io.files import atomic_folder, hash_file, require_regular_file
 from mtkit.io.records import Json
 from mtkit.pipeline.setup.held_out import Pair, ParallelText, SplitReport, split_corpus
 from mtkit.text.lines import count_lines, read_lines
-
-PAIR_SUFFIXES = (".tmx", ".xliff", ".xlf", ".po", ".csv", ".tsv", ".xlsx")
-_OLD_SPREADSHEETS = (".xls", ".ods", ".xlsm", ".numbers")
 
 
 @dataclass(frozen=True)
@@ -28,18 +25,21 @@ class GivenText:
     Attributes:
         files: source and target, or one document.
         docid: file with the name of each line's document; None: lines are split one by one.
+        encoding: of one document; None: as it declares.
     """
 
     files: tuple[Path, ...]
     valid: Pair | None = None
     test: Pair | None = None
     docid: Path | None = None
+    encoding: str | None = None
 
     @property
     def inputs(self) -> Json:
-        """Paths and hashes of all files."""
+        """Paths and hashes of all files, and the encoding if it is stated."""
         paths = [*self.files, *(self.valid or ()), *(self.test or ()), *([self.docid] if self.docid else [])]
-        return {str(path.resolve()): hash_file(path) for path in paths}
+        stated = {} if self.encoding is None else {"--encoding": self.encoding}
+        return {str(path.resolve()): hash_file(path) for path in paths} | stated
 
     def check(self) -> None:
         """Check before any work that the files are there and are of a kind that has pairs.
@@ -54,58 +54,61 @@ class GivenText:
             _require_pairs_suffix(self.files[0])
             if self.docid is not None:
                 raise UsageError(f"--docid: names the documents of lines, and {self.files[0]} has none; omit it")
-        elif document := next((path for path in self.files if path.suffix.lower() in PAIR_SUFFIXES), None):
+            format_of(self.files[0], src_lang="", tgt_lang="", encoding=self.encoding)  # its errors
+        elif document := next((path for path in self.files if path.suffix.lower() in _pair_suffixes()), None):
             raise UsageError(f"{document}: has both sides; give it alone, or two files of lines")
+        elif self.encoding is not None:
+            raise UsageError("--encoding: is of a document with both sides; convert files of lines with iconv")
+
+
+def _pair_suffixes() -> tuple[str, ...]:
+    return suffixes(lambda form: form.has_pairs)
 
 
 def _require_pairs_suffix(path: Path) -> None:
     suffix = path.suffix.lower()
-    if suffix in PAIR_SUFFIXES:
+    if suffix in _pair_suffixes():
         return
-    if suffix in _OLD_SPREADSHEETS:
-        raise UsageError(f"{path}: this spreadsheet format is not read; save it as .xlsx or .tsv")
-    kind = "a document without pairs" if suffix in SUFFIXES else "one text"
+    if suffix in REMEDIES:
+        raise UsageError(f"{path}: {suffix} has no pairs that are read; {REMEDIES[suffix]}")
+    kind = "a document without pairs" if suffix in suffixes(lambda form: not form.is_plain) else "one text"
     raise UsageError(
-        f"{path}: {kind}; give a source and its translation, or a file with both sides: {', '.join(PAIR_SUFFIXES)}"
+        f"{path}: {kind}; give a source and its translation, or a file with both sides: {', '.join(_pair_suffixes())}"
     )
 
 
-def split_text(text: GivenText, folder: Path, langs: tuple[str, str]) -> SplitReport:
+def split_text(text: GivenText, folder: Path, langs: tuple[str, str], notify: Report) -> SplitReport:
     """Write train, valid and test of a text into `folder`, unless they are there and unchanged.
 
-    The pairs of a document are first written to a folder beside it, `folder`-pairs.
+    The pairs of a document are first written to a folder beside it, `folder`-pairs. `notify` receives a sentence about
+    a guessed encoding.
 
     Raises:
-        UsageError, DataError, MissingInputError, MissingExtraError, ReadWriteError: as `split_corpus`, `read_pairs` and
-            `spreadsheet_pairs`, or a document has no pair of these languages.
+        UsageError, DataError, MissingInputError, MissingExtraError, ReadWriteError: as `split_corpus` and `read_pairs`,
+            or a document has no pair of these languages.
     """
-    src, tgt = text.files if len(text.files) == 2 else _pairs_as_lines(text.files[0], folder, langs)
+    src, tgt = text.files if len(text.files) == 2 else _pairs_as_lines(text, folder, langs, notify)
     given = {"valid": text.valid, "test": text.test}
     held_out = {part: pair for part, pair in given.items() if pair is not None}
     return split_corpus(ParallelText(src, tgt, langs, text.docid, held_out), folder)  # type: ignore[arg-type]
 
 
-def _pairs_as_lines(document: Path, folder: Path, langs: tuple[str, str]) -> Pair:
+def _pairs_as_lines(text: GivenText, folder: Path, langs: tuple[str, str], notify: Report) -> Pair:
     """Write the pairs of a document as lines of two files, without inline marks; return their paths."""
+    document = text.files[0]
     written = folder.with_name(f"{folder.name}-pairs")
     files = written / f"pairs.{langs[0]}", written / f"pairs.{langs[1]}"
     if not all(file.is_file() for file in files):
         with atomic_folder(written) as temporary:
-            count = write_pairs(_pairs_of(document, langs), temporary / files[0].name, temporary / files[1].name)
+            pairs = read_pairs(document, src_lang=langs[0], tgt_lang=langs[1], encoding=text.encoding, report=notify)
+            texts = ((pair.src.text, pair.tgt.text) for pair in pairs)
+            count = write_pairs(texts, temporary / files[0].name, temporary / files[1].name)
             if not count:
                 raise DataError(
                     f"{document}: no pair of {langs[0]} and {langs[1]}, the languages of the model; check the "
                     "languages of the file, and that its translations are not empty"
                 )
     return files
-
-
-def _pairs_of(document: Path, langs: tuple[str, str]) -> Iterator[tuple[str, str]]:
-    if document.suffix.lower() == ".xlsx":
-        yield from ((src, tgt) for _, src, tgt in spreadsheet_pairs(document))
-        return
-    for pair in read_pairs(document, src_lang=langs[0], tgt_lang=langs[1]):
-        yield pair.src.text, pair.tgt.text
 
 
 def write_pairs(pairs: Iterator[tuple[str, str]], src: Path, tgt: Path) -> int:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from mtkit.documents.format import DocumentFormat
 from mtkit.documents.translate import DocumentReport, PendingStretch, finish_stretch
-from mtkit.documents.unit import DocumentFormat, StretchError
+from mtkit.documents.unit import StretchError
 from mtkit.errors import ComputeError
 from mtkit.serve.cache import TranslationCache
 from mtkit.serve.fair_queue import QueuedRequest

@@ -112,6 +112,38 @@ def test_a_document_of_another_type_than_its_name(translate, tmp_path, capsys):
     assert path.read_text() == HTML
 
 
+def test_a_structured_file_of_another_suffix_is_refused_with_the_way_round(translate, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "strings.xml"
+    path.write_text('<resources><string name="a">the dog</string></resources>\n')
+    code, output = translate(path)
+    error = capsys.readouterr().err
+    assert code == 2
+    assert not output.exists()
+    assert ".xml is no format that is translated; documents end with .csv, .docx, " in error
+    assert f"give - < {path}" in error
+    (tmp_path / "a.en").write_text("the dog\n")
+    assert translate(tmp_path / "a.en")[0] == 0
+    (tmp_path / "a.jsonl").write_text('{"text": "the dog"}\n')
+    assert translate(tmp_path / "a.jsonl")[0] == 2
+    assert translate(tmp_path / "a.jsonl", "--jsonl-input")[0] == 0
+    (tmp_path / "a.en").write_bytes(b"caf\xe9\n")
+    assert translate(tmp_path / "a.en")[0] == 65  # no guess
+    assert translate(tmp_path / "a.en", "--encoding", "latin1")[0] == 2
+    assert "convert it: iconv -f latin1 -t utf-8" in capsys.readouterr().err
+
+
+def test_subtitles_of_another_encoding(translate, tmp_path, capsys):
+    path = tmp_path / "a.srt"
+    path.write_bytes("1\n00:00:01,000 --> 00:00:02,000\nthe dog – says\n\n".encode("cp1252"))
+    assert translate(path)[0] == 0
+    assert f"{path}: not UTF-8, and read as windows-1252, which is a guess" in capsys.readouterr().err
+    assert translate(path, "--encoding", "cp1252")[0] == 0
+    assert translate(path, "--quiet")[0] == 0
+    assert "guess" not in capsys.readouterr().err
+    assert translate(path, "--encoding", "nosuch")[0] == 2
+    assert "--encoding nosuch: unknown" in capsys.readouterr().err
+
+
 def test_flagged_texts_have_their_place_in_the_file(translate, tmp_path, capsys):
     """No hint to --flags, which is an option of lines."""
     path = tmp_path / "a.html"

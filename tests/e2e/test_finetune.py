@@ -270,7 +270,9 @@ def test_every_form_gives_the_pairs_of_two_files(mtkit, tmp_path: Path) -> None:
     for row in [text[0], (None, None), *text[1:]]:
         book.active.append(row)
     book.save(tmp_path / "own.xlsx")
+    (tmp_path / "own.csv").write_text("sep=;\n" + "".join(f"{src};{tgt}\n" for src, tgt in text), encoding="utf-16")
     files += [(str(tmp_path / f"own.{suffix}"),) for suffix in ("tmx", "tsv", "xlsx")]
+    files.append((str(tmp_path / "own.csv"), "--encoding", "utf-16"))
     seen = []
     for each in files:
         code, _, err = mtkit(*each, *UPDATES[1:], "training.max_updates=1")
@@ -280,7 +282,7 @@ def test_every_form_gives_the_pairs_of_two_files(mtkit, tmp_path: Path) -> None:
             [(own / f"{part}.{lang}").read_text() for part in ("train", "valid", "test") for lang in ("en", "de")]
         )
         shutil.rmtree(tmp_path / "tuned")
-    assert seen[1:] == [seen[0]] * 3
+    assert seen[1:] == [seen[0]] * 4
 
 
 def test_the_model_translates_general_text_itself(mtkit, tmp_path: Path) -> None:
@@ -325,6 +327,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(mtkit, tmp_path: Path, bas
         "old.xls": "x",
         "one.txt": "x\n",
         "page.html": "<p>x</p>",
+        "page.pdf": "%PDF-1.4",
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
@@ -346,9 +349,10 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(mtkit, tmp_path: Path, bas
         ("book.xlsx", 65, "book.xlsx: not an XLSX workbook"),
         ("merged.xlsx", 65, "sheet 'Sheet': the cells A3:A4 are merged; unmerge them"),
         ("empty.xlsx", 65, "sheet 'Sheet': column B is empty; put the source into column A"),
-        ("old.xls", 2, "save it as .xlsx or .tsv"),
+        ("old.xls", 2, "save it as .tsv"),
         ("one.txt", 2, "one.txt: one text; give a source and its translation"),
         ("page.html", 2, "page.html: a document without pairs"),
+        ("page.pdf", 2, "page.pdf: .pdf has no pairs that are read; take its text out, for example with pdftotext"),
         ("none.tmx", 66, "none.tmx"),
     ):
         code, _, err = mtkit(tmp_path / name)
@@ -358,6 +362,8 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(mtkit, tmp_path: Path, bas
     own = write(tmp_path, "own", rows)
     for words, exit_code, message in (
         ([own[0], own[1], own[0]], 2, "give a source and its translation"),
+        ([*own, "--encoding", "cp1252"], 2, "--encoding: is of a document with both sides"),
+        ([tmp_path / "few.tmx", "--encoding", "nosuch"], 2, "--encoding nosuch: unknown"),
         ([*own, "--keep-general", 1], 2, "--keep-general needs general text"),
         ([*own, "--general-test", *own], 2, "--general-test is the test set of --general"),
         ([*own, "--general", *own, "--general-source", own[0]], 2, "give one of them"),

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import posixpath
 import re
-import shutil
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from copy import copy
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from mtkit.documents.format import DocumentFormat
 from mtkit.documents.markup import escape_xml, unescape_xml
-from mtkit.documents.reading import WholeText
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
 from mtkit.errors import DataError
 from mtkit.text.structure.xml_check import XmlCheck, XmlError
@@ -27,7 +24,6 @@ _PART_TYPES = ("/header", "/footer", "/footnotes", "/endnotes")  # ends of the t
 MAX_PART = 1 << 26  # bytes of a part without compression
 MAX_SIZE = 1 << 30  # of all members
 _TOO_LARGE = f"content of more than {MAX_PART >> 20} MiB of text or {MAX_SIZE >> 30} GiB in all; is this a zip bomb?"
-_COPY = 1 << 20
 _NAMESPACE = re.compile(
     r"""\sxmlns(?::([\w.-]+))?\s*=\s*["']http://(?:schemas\.openxmlformats\.org/wordprocessingml/2006/main"""
     r"""|purl\.oclc\.org/ooxml/wordprocessingml/main)["']"""
@@ -54,10 +50,15 @@ class _Text(NamedTuple):
     format: str
 
 
-class DocxPart(WholeText):
+class DocxPart(DocumentFormat):
     """The XML of a part of a Word document."""
 
-    is_xml = has_references = True
+    suffixes = (".docx",)
+    is_xml = has_references = is_archive = True
+
+    def open_archive(self, path: Path) -> AbstractContextManager[tuple[zipfile.ZipFile, dict[str, str | None]]]:
+        """Open a Word document; results and errors as `open_docx`."""
+        return open_docx(path)
 
     def units(self, stretch: str) -> list[TextUnit]:
         """The texts of paragraphs, between tabs and line breaks."""
@@ -183,14 +184,3 @@ def _related(path: Path, archive: zipfile.ZipFile, part: str, types: tuple[str, 
     except XmlError as error:
         raise DataError(f"{path}: {source}:{error.line}: {error}") from error
     yield from (names.get(target.lower(), target) for target in targets)
-
-
-def copy_docx(archive: zipfile.ZipFile, output: Path, texts: dict[str, bytes]) -> None:
-    """Write the members of an archive in their order, with these parts replaced, in bounded memory."""
-    with zipfile.ZipFile(output, "w") as copied:
-        copied.comment = archive.comment
-        for info in archive.infolist():
-            with copied.open(copy(info), "w") as target, archive.open(info) as source:
-                shutil.copyfileobj(
-                    io.BytesIO(texts[info.filename]) if info.filename in texts else source, target, _COPY
-                )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from mtkit.documents.format import DocumentFormat, DocumentOptions
 from mtkit.documents.markup import (
     ATTRIBUTES,
     TAG,
@@ -67,10 +68,10 @@ def _indent(text: str, start: int) -> str:
     return text[begin:start]
 
 
-class _Exchange:
+class _Exchange(DocumentFormat):
     """A format whose units have a source and perhaps a target."""
 
-    is_xml = has_references = True
+    is_xml = has_references = has_pairs = True
     names: tuple[str, ...]
 
     def stretches(self, chunks: Iterable[str]) -> Iterator[str]:
@@ -81,19 +82,18 @@ class _Exchange:
 class Tmx(_Exchange):
     """Translation memories: units without the target language get a variant of it, marked as machine translation."""
 
+    suffixes = (".tmx",)
+    root = "tmx"
     names = ("tu",)
-
-    def __init__(self, src_lang: str, tgt_lang: str) -> None:
-        self.src_lang, self.tgt_lang = src_lang, tgt_lang
 
     def _variants(self, stretch: str) -> tuple[re.Match[str] | None, re.Match[str] | None]:
         """The variants (`tuv`) of source and target in the unit that ends the stretch."""
         src = tgt = None
         for variant in _VARIANT.finditer(stretch):
             lang = attribute(variant["tag"] or "", "(?:xml:)?lang")
-            if lang is not None and src is None and is_language(lang, self.src_lang):
+            if lang is not None and src is None and is_language(lang, self.options.src_lang):
                 src = variant
-            elif lang is not None and tgt is None and is_language(lang, self.tgt_lang):
+            elif lang is not None and tgt is None and is_language(lang, self.options.tgt_lang):
                 tgt = variant
         return src, tgt
 
@@ -107,7 +107,7 @@ class Tmx(_Exchange):
             return []
         if target is not None:
             return [_left(source, _DONE)]
-        lang = escape_xml(self.tgt_lang).replace('"', "&quot;")
+        lang = escape_xml(self.options.tgt_lang).replace('"', "&quot;")
         before = f'{_indent(stretch, variant.start())}<tuv xml:lang="{lang}" creationid="MT!" creationtool="mtkit">'
         before += f"{_indent(stretch, variant.start('seg'))}<seg>"
         after = f"</seg>{_indent(stretch, variant.end('rest'))}</tuv>"
@@ -184,11 +184,14 @@ class Xliff(_Exchange):
     where there are targets. In version 1.2 it is optional, and left out where another target precedes the text.
     """
 
+    suffixes = (".xliff", ".xlf")
+    root = "xliff"
     names = ("trans-unit", "unit")
 
-    def __init__(self, tgt_lang: str) -> None:
+    def __init__(self, options: DocumentOptions) -> None:
         """Begin a document; a target language that is no language code is not written."""
-        code = tgt_lang.replace("_", "-")
+        super().__init__(options)
+        code = options.tgt_lang.replace("_", "-")
         self._tgt_lang = code if _CODE.fullmatch(code) else None
         self._open = _OpenElements()
 

@@ -5,40 +5,52 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from mtkit.documents.format import DocumentFormat
 from mtkit.documents.reading import split_stretches
 from mtkit.documents.unit import StretchError, TextUnit, has_words
 from mtkit.text.structure.marked import Marked
 
 _STRINGS = r'(?:[ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*(?:\r?\n|\Z))+'
-_FIELD = re.compile(
-    rf"^[ \t]*(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*+(?P<strings>{_STRINGS})", re.MULTILINE
-)
-_COMMENT = re.compile(r"^[ \t]*(?:#[^\n]*)?(?:\n|\Z)", re.MULTILINE)
+_FIELD = re.compile(rf"[ \t]*(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*+(?P<strings>{_STRINGS})")
+_COMMENT = re.compile(r"[ \t\r]*+(?:#[^\n]*)?(?:\n|\Z)")
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _FLAGS = re.compile(r"^#,", re.MULTILINE)
 _FUZZY = re.compile(r"^#,[^\n]*\bfuzzy\b", re.MULTILINE)
-_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|(.))")
+_ESCAPE = re.compile(r"\\(?:(?P<octal>[0-7]{1,3})|x(?P<hex>[0-9A-Fa-f]{1,2})|(?P<sign>.))")
+_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\[0-7x]")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _MAX_FORMS = 20  # Arabic has 6; each has the text of the message
-_BLANK = re.compile(r"\n[ \t\r]*\n")
+_CHARSET = re.compile(rb"Content-Type:(?:(?!Content-Type:)[^\n])*?charset=([\w.:-]+)", re.IGNORECASE)
+# an entry ends after its last msgstr, or the last line of an obsolete one, where a comment or another entry begins
+_ENTRY_END = re.compile(
+    r"""^[ \t]*+(?:msgstr(?:\[\d+\])?[ \t]*+"[^\n]*+\n(?:[ \t]*+(?:"[^\n]*+)?\r?\n)*+(?=[ \t]*+(?:\#|msgctxt|msgid))"""
+    r"""|\#~[^\n]*+\n(?:[ \t]*+\r?\n)*+(?=[ \t]*+(?:\#(?!~)|msgctxt|msgid)))""",
+    re.MULTILINE,
+)
 
 
-class Gettext:
+class Gettext(DocumentFormat):
     """PO files."""
 
-    is_xml = has_references = False
+    suffixes = (".po", ".pot")
+    has_pairs = True
+
+    def declared_encoding(self, head: bytes) -> str | None:
+        """The character set of the header; None for the placeholder of a template."""
+        match = _CHARSET.search(head)
+        return None if match is None or match[1] == b"CHARSET" else match[1].decode("ascii")
 
     def stretches(self, chunks: Iterable[str]) -> Iterator[str]:
-        """An entry each, with the blank line after it."""
-        return split_stretches(chunks, lambda text: (match.end() for match in _BLANK.finditer(text)))
+        """An entry each, with the comments before it and the blank lines after it."""
+        return split_stretches(chunks, lambda text: (match.end() for match in _ENTRY_END.finditer(text)))
 
     def units(self, stretch: str) -> list[TextUnit]:
         """The message, for each of its forms that has no translation; none if it has any."""
         fields = _fields(stretch)
         forms = [name for name in fields if name.startswith("msgstr")]
-        if "msgid" not in fields or not _text(fields["msgid"]):
+        if "msgid" not in fields or not self._text(fields["msgid"]):
             return []
-        if any(_text(fields[name]) for name in forms):
+        if any(self._text(fields[name]) for name in forms):
             return [TextUnit(start=0, end=0, source=Marked(""), left="translated already")]
         if not 0 < len(forms) <= _MAX_FORMS:
             reason = f"more than {_MAX_FORMS} plural forms" if forms else "a message without msgstr"
@@ -46,7 +58,7 @@ class Gettext:
         units: list[TextUnit] = []
         for name in forms:
             plural = name not in ("msgstr", "msgstr[0]")
-            text = _text(fields["msgid_plural" if plural and "msgid_plural" in fields else "msgid"])
+            text = self._text(fields["msgid_plural" if plural and "msgid_plural" in fields else "msgid"])
             if has_words(text):
                 strings = fields[name].span("strings")
                 length = len(fields[name]["strings"].rstrip())
@@ -66,13 +78,38 @@ class Gettext:
     def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:
         """The message and its translation, unless it is fuzzy; of plurals the first and the last form."""
         fields = _fields(stretch)
-        if "msgid" not in fields or not _text(fields["msgid"]) or _FUZZY.search(stretch):
+        if "msgid" not in fields or not self._text(fields["msgid"]) or _FUZZY.search(stretch):
             return
         forms = [name for name in fields if name.startswith("msgstr")]
         names = [("msgid", forms[0]), ("msgid_plural", forms[-1])] if forms else []
         for source, target in names:
-            if source in fields and (translation := _text(fields[target])):
-                yield Marked(_text(fields[source])), Marked(translation)
+            if source in fields and (translation := self._text(fields[target])):
+                yield Marked(self._text(fields[source])), Marked(translation)
+
+    def _text(self, field: re.Match[str]) -> str:
+        """The text of a field, in which octal and hexadecimal escapes are bytes of the file's encoding.
+
+        Raises:
+            StretchError: these are none of the encoding.
+        """
+        strings: list[str] = _STRING.findall(field["strings"])
+        if not any(map(_BYTE.search, strings)):
+            return _ESCAPE.sub(lambda match: _ESCAPES.get(match["sign"], match["sign"]), "".join(strings))
+        content = bytearray()
+        for string in strings:
+            position = 0
+            for match in _ESCAPE.finditer(string):
+                content += string[position : match.start()].encode(self.encoding)
+                position = match.end()
+                if match["sign"]:
+                    content += _ESCAPES.get(match["sign"], match["sign"]).encode(self.encoding)
+                else:
+                    content.append((int(match["octal"], 8) if match["octal"] else int(match["hex"], 16)) & 0xFF)
+            content += string[position:].encode(self.encoding)
+        try:
+            return content.decode(self.encoding)
+        except UnicodeDecodeError as error:
+            raise StretchError(field.start("strings"), f"an escape of bytes that are not {self.encoding}") from error
 
 
 def _fields(entry: str) -> dict[str, re.Match[str]]:
@@ -89,22 +126,12 @@ def _fields(entry: str) -> dict[str, re.Match[str]]:
             raise StretchError(position, f"not a line of a PO file: {line[:60]}")
         if match.re is _FIELD:
             if match["name"] in fields:
-                raise StretchError(position, f"a second {match['name']} in an entry; separate entries by an empty line")
+                raise StretchError(position, f"a second {match['name']} in an entry")
             fields[match["name"]] = match
         if match.end() == position:
             break
         position = match.end()
     return fields
-
-
-def _text(field: re.Match[str]) -> str:
-    return _ESCAPE.sub(_unescaped, "".join(_STRING.findall(field["strings"])))
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    if match[1] is not None or match[2] is not None:
-        return chr(int(match[1], 8) if match[1] is not None else int(match[2], 16))
-    return _ESCAPES.get(match[3], match[3])
 
 
 def _quote(text: str) -> str:

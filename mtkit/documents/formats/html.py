@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
+from mtkit.documents.encoding import Survey, known_encoding
+from mtkit.documents.format import XML_ENCODING, DocumentFormat
 from mtkit.documents.markup import escape_xml, html_attributes, html_tags
-from mtkit.documents.reading import WholeText
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
 from mtkit.text.structure.marked import Marked
 
@@ -63,15 +65,76 @@ _IMPLIED: dict[str, tuple[tuple[Set[str], Set[str]], ...]] = {
 }
 _MAX_LEVELS = 512  # that a tag looks upwards, as in browsers, so that time is linear
 
+_CHARSET = re.compile(r"""charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
+_HEAD_BYTES = 1 << 16  # in which the declaration of a page is looked for
+# encodings as browsers read them (https://encoding.spec.whatwg.org/#names-and-labels): supersets of the older ones
+_SUPERSETS = {
+    **dict.fromkeys(("ascii", "iso8859-1"), "windows-1252"),
+    "iso8859-9": "windows-1254",
+    **dict.fromkeys(("iso8859-11", "tis-620", "windows-874"), "cp874"),
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    **dict.fromkeys(("shift_jis", "windows-31j"), "cp932"),
+    **dict.fromkeys(("euc_kr", "windows-949"), "cp949"),
+    "big5": "big5hkscs",
+    "iso-8859-8-i": "iso-8859-8",
+    **dict.fromkeys(("utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"), "utf-8"),  # a declaration in UTF-16 has NULs
+}
 
-class Html(WholeText):
+
+class Html(DocumentFormat):
     """HTML pages and fragments."""
 
+    suffixes = (".html", ".htm", ".xhtml")
     has_references = True
 
     def units(self, stretch: str) -> list[TextUnit]:
         """The runs of text and phrases between blocks."""
         return list(html_units(stretch, 0, len(stretch)))
+
+    def declared_encoding(self, head: bytes) -> str | None:
+        """The encoding of the XML declaration, or of a `meta` element; None also for the placeholder of a template."""
+        xml = XML_ENCODING.search(head)
+        return _meta_charset(head[:_HEAD_BYTES]) if xml is None else xml[1].decode("ascii")
+
+    def choose_encoding(self, head: bytes, survey: Callable[[], Survey]) -> str:
+        """The declared encoding as browsers read it.
+
+        A page that declares another encoding may be UTF-8: it was converted, or its server declares UTF-8 in the
+        header, which takes precedence. Text of another encoding is hardly ever valid UTF-8 by chance. The translation
+        is then UTF-8 too, so that it can replace the page. A page of ASCII without a declaration stays ASCII, with
+        references, since browsers take windows-1252 for it.
+        """
+        label = self.declared_encoding(head)
+        if label is None:
+            return "ascii" if survey().is_ascii else "utf-8"
+        encoding = label.lower().removeprefix("x-")
+        try:
+            encoding = _SUPERSETS.get(encoding, encoding)
+            encoding = _SUPERSETS.get(codecs.lookup(encoding).name, encoding)
+            encoding = encoding if encoding == "utf-8" else known_encoding(encoding)
+        except LookupError as error:
+            raise LookupError(label) from error
+        found = survey()
+        return "utf-8" if found.is_utf8 and not found.is_ascii else encoding
+
+
+def _meta_charset(head: bytes) -> str | None:
+    text = head.decode("latin-1")
+    for tag in html_tags(text, 0, len(text)):
+        name = (tag["name"] or "").lower()
+        if name == "body":
+            break
+        if name != "meta":
+            continue
+        attributes = html_attributes(tag)
+        charset = attributes.get("charset")
+        if charset is None and attributes.get("http-equiv", "").lower() == "content-type":
+            match = _CHARSET.search(attributes.get("content", ""))
+            charset = None if match is None else match[1]
+        if charset is not None:
+            charset = charset.strip()
+            return charset if re.fullmatch(r"[\w.:-]+", charset, re.ASCII) else None
+    return None
 
 
 def html_units(text: str, start: int, end: int) -> Iterator[TextUnit]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from mtkit.documents.format import DocumentFormat
 from mtkit.documents.markup import escape_xml, marked_content
-from mtkit.documents.reading import WholeText
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
 
 
-class InlineXml(WholeText):
+class InlineXml(DocumentFormat):
     """A text whose tags are inline marks; the content of ignored ones stays as it is."""
 
     def __init__(self, ignored: frozenset[str] = frozenset()) -> None:
         """Take the names of elements that are not translated."""
+        super().__init__()
         self._ignored = ignored
 
     def units(self, stretch: str) -> list[TextUnit]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 
-from mtkit.documents.reading import WholeText
+from mtkit.documents.format import DocumentFormat
 from mtkit.documents.unit import StretchError, TextUnit, has_words
 from mtkit.text.structure.marked import Marked
 
@@ -16,11 +15,11 @@ _STRING_OR_LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|,(?=\s*[}\]])', re.D
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class JsonValues(WholeText):
+class JsonValues(DocumentFormat):
     """JSON documents, or JSON with comments and, then, commas after the last element; keys and everything else stay."""
 
-    def __init__(self, *, keys: Sequence[str] = ()) -> None:
-        self._keys = keys
+    suffixes = (".json",)
+    has_fields = True
 
     def units(self, stretch: str) -> list[TextUnit]:
         """The strings.
@@ -35,7 +34,7 @@ class JsonValues(WholeText):
             if (error := _error(text)) is not None:
                 raise error
         units: list[TextUnit] = []
-        ensure_ascii = stretch.isascii() and "\\u" in stretch
+        ensure_ascii = text.isascii() and "\\u" in stretch
         names: dict[str, None] = {}  # of all keys, in their order
         keys: list[str] = [""]  # of the objects and lists around the token
         is_object: list[bool] = [False]
@@ -52,9 +51,13 @@ class JsonValues(WholeText):
                 if is_object[-1] and index + 1 < len(tokens) and tokens[index + 1][0] == ":":
                     keys[-1] = value
                     names[value] = None
-                elif has_words(value) and (not self._keys or keys[-1] in self._keys) and not _SURROGATE.search(value):
+                elif (
+                    has_words(value)
+                    and (not self.options.fields or keys[-1] in self.options.fields)
+                    and not _SURROGATE.search(value)
+                ):
                     units.append(_unit(token, value, ensure_ascii=ensure_ascii))
-        if missing := [key for key in self._keys if key not in names]:
+        if missing := [key for key in self.options.fields if key not in names]:
             known = ", ".join(map(repr, names))[:200] or "none"
             raise StretchError(0, f"no object has the key {missing[0]!r}; the keys are {known}")
         return units

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from mtkit.documents.format import DocumentFormat
 from mtkit.documents.formats.html import html_units
 from mtkit.documents.formats.markdown_inline import InlineContent, inline_units
-from mtkit.documents.reading import WholeText
 from mtkit.documents.unit import StretchError, TextUnit
 
 if TYPE_CHECKING:
@@ -26,11 +26,13 @@ _MARKER = re.compile(
 _MAX_NESTING = 100  # of blocks; markdown-it leaves out what is deeper
 
 
-class Markdown(WholeText):
+class Markdown(DocumentFormat):
     """Markdown with tables, strikethrough, footnotes, definition lists, alerts, containers and admonitions.
 
     Code, addresses, the front matter and the lines that begin or end such a block stay.
     """
+
+    suffixes = (".md", ".markdown")
 
     def units(self, stretch: str) -> list[TextUnit]:
         """The texts of the blocks, in order."""

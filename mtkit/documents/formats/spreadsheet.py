@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mtkit.documents.format import DocumentFormat
 from mtkit.errors import DataError, require_extra
 from mtkit.text.structure.xml_check import XmlCheck, XmlError
 
@@ -30,6 +31,18 @@ _UNREADABLE = (
     OverflowError,
 )
 _SAVE_AGAIN = "save it as .xlsx, or as .tsv with two columns"
+
+
+class Spreadsheet(DocumentFormat):
+    """Workbooks, of which the pairs are read."""
+
+    suffixes = (".xlsx",)
+    has_pairs = is_archive = True
+    has_texts = False
+
+    def file_pairs(self, path: Path) -> Iterator[tuple[int, str, str]]:
+        """The pairs of the rows; errors as `spreadsheet_pairs`."""
+        return spreadsheet_pairs(path)
 
 
 def spreadsheet_pairs(path: Path) -> Iterator[tuple[int, str, str]]:

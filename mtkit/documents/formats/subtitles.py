@@ -6,8 +6,8 @@ import html
 import re
 from collections.abc import Iterator
 
+from mtkit.documents.format import DocumentFormat, DocumentOptions
 from mtkit.documents.markup import escape_xml
-from mtkit.documents.reading import WholeText
 from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit, has_words
 
 _TIME = re.compile(r"[ \t]*(?:\d+:)?\d+:\d\d[.,]\d{1,3}[ \t]*-->[ \t]*(?:\d+:)?\d+:\d\d[.,]\d{1,3}")
@@ -18,11 +18,18 @@ _COMPLETE = re.compile(r"[.!?…。！？♪\])\"'”»]\s*(?:<[^<>]*>\s*)*\Z")
 _MAX_CUES = 4  # that are translated as one text
 
 
-class Subtitles(WholeText):
+class Subtitles(DocumentFormat):
     """SubRip, or WebVTT with its references to characters."""
 
-    def __init__(self, *, is_vtt: bool) -> None:
-        self.is_vtt = is_vtt
+    suffixes = (".srt", ".vtt")
+
+    def __init__(self, options: DocumentOptions) -> None:
+        super().__init__(options)
+        self.is_vtt = options.suffix == ".vtt"
+
+    def guessed_languages(self) -> tuple[str, ...]:
+        """The source language; WebVTT is UTF-8 always, as its standard says."""
+        return () if self.is_vtt else (self.options.src_lang,)
 
     def units(self, stretch: str) -> list[TextUnit]:
         """The texts of the cues."""

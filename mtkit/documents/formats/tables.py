@@ -3,61 +3,86 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from functools import cache
 
+from mtkit.documents.format import DocumentFormat, DocumentOptions
+from mtkit.documents.markup import possessive
 from mtkit.documents.reading import split_stretches
 from mtkit.documents.unit import StretchError, TextUnit, has_words
 from mtkit.text.structure.marked import Marked
 
 _LINE_END = re.compile(r"\n|\r(?!\n|\Z)")  # a carriage return at the end of a chunk may be half of one
+_QUOTED = '"' + possessive('[^"]|""') + '"'
 _DELIMITERS = ",;\t|"
+_SEPARATOR = re.compile(r"\ufeff?sep=([^\r\n\"])\r?\n?")  # first line of some spreadsheet programs
 
 
-class TableFile:
-    """A table whose first record is its header; cells of CSV may be quoted, those of TSV are not."""
+class TableFile(DocumentFormat):
+    """A table whose first record is its header; cells of CSV may be quoted, those of TSV are not.
 
-    is_xml = has_references = False
+    A quote inside a cell that does not begin with one is a character, as for Python's `csv` and spreadsheet programs.
+    """
 
-    def __init__(self, *, quoted: bool, columns: Sequence[str] = ()) -> None:
-        self._quoted = quoted
-        self._names = columns
-        self._delimiter = "\t"
+    suffixes = (".csv", ".tsv")
+    has_pairs = has_fields = True
+
+    def __init__(self, options: DocumentOptions) -> None:
+        super().__init__(options)
+        self._quoted = options.suffix == ".csv"
+        self._names = options.fields
+        self._delimiter = "" if self._quoted else "\t"  # empty: the first record is still to come
         self._columns: set[int] | None = None  # None: the header is still to come
+
+    def guessed_languages(self) -> tuple[str, ...]:
+        """Both languages, since a table may have a column of each."""
+        return self.options.src_lang, self.options.tgt_lang
 
     def stretches(self, chunks: Iterable[str]) -> Iterator[str]:
         """A record each."""
         return split_stretches(chunks, self._ends)
 
     def _ends(self, text: str) -> Iterator[int]:
-        is_inside, start = False, 0
-        for end in _LINE_END.finditer(text):
-            is_inside ^= self._quoted and bool(text.count('"', start, end.start()) % 2)
-            start = end.end()
-            if not is_inside:
-                yield start
+        if not self._quoted:
+            yield from (match.end() for match in _LINE_END.finditer(text))
+            return
+        if not self._delimiter:
+            self._choose_delimiter(text)
+        if not self._delimiter:
+            return
+        position, record = 0, _record(self._delimiter)
+        while (match := record.match(text, position)) is not None:
+            position = match.end()
+            yield position
+
+    def _choose_delimiter(self, text: str, *, is_last: bool = False) -> None:
+        """Take the delimiter that the first line states, or by which the first record, if there, has most cells."""
+        stated = _SEPARATOR.match(text)
+        records = {each: _record(each).match(text) for each in _DELIMITERS}
+        first = {each: text if is_last else "" if match is None else match[0] for each, match in records.items()}
+        if stated is not None and any(first.values()):
+            self._delimiter = stated[1]
+        elif any(first.values()):
+            self._delimiter = max(_DELIMITERS, key=lambda each: len(_spans(first[each], each, quoted=True)))
 
     def _cells(self, record: str) -> list[tuple[int, int]]:
         """(start, end) of each cell."""
-        delimiter = re.escape(self._delimiter)
-        cell = rf'"(?:[^"]|"")*"|[^{delimiter}\r\n]*' if self._quoted else rf"[^{delimiter}\r\n]*"
-        cells, position = [], 1 if record.startswith("\ufeff") else 0
-        while (match := re.compile(cell).match(record, position)) is not None:
-            cells.append(match.span())
-            position = match.end() + 1
-            if record[match.end() : position] != self._delimiter:
-                break
+        cells = _spans(record, self._delimiter, quoted=self._quoted)
         if record[cells[-1][1] :].strip("\r\n"):
             raise StretchError(cells[-1][1], "text after the closing quote of a cell, or a quote that is never closed")
         return cells
 
-    def _header(self, record: str) -> None:
-        if self._quoted:
-            first = re.sub(r'"[^"]*"', "", record)
-            self._delimiter = max(_DELIMITERS, key=first.count)
+    def _header(self, record: str) -> bool:
+        """Take the header; return whether this record is one, and not the line that states the delimiter."""
+        if not self._delimiter:
+            self._choose_delimiter(record, is_last=True)
+        if self._quoted and _SEPARATOR.fullmatch(record):
+            return False
         names = [self._text(record, *cell) for cell in self._cells(record)]
         if missing := [name for name in self._names if name not in names]:
             raise StretchError(0, f"the header has no column {missing[0]!r}; it has {', '.join(names)[:200]}")
         self._columns = {i for i, name in enumerate(names) if not self._names or name in self._names}
+        return True
 
     def _text(self, record: str, start: int, end: int) -> str:
         cell = record[start:end]
@@ -84,8 +109,8 @@ class TableFile:
 
     def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:
         """The first two cells of the next record, the header included."""
-        if self._columns is None:
-            self._header(stretch)
+        if self._columns is None and not self._header(stretch):
+            return
         if stretch.strip() and len(cells := self._cells(stretch)) > 1:
             source, target = (self._text(stretch, *cell) for cell in cells[:2])
             if source.strip() and target.strip():
@@ -100,3 +125,27 @@ class TableFile:
             return text.replace(self._delimiter, " ")
         needs_quotes = any(char in text for char in (self._delimiter, '"', "\n", "\r"))
         return self._quote(text) if needs_quotes else text
+
+
+def _spans(record: str, delimiter: str, *, quoted: bool) -> list[tuple[int, int]]:
+    """(start, end) of each cell of a record, up to one that begins with a quote and does not end with it."""
+    cell, spans, position = _cell(delimiter, quoted=quoted), [], int(record.startswith("\ufeff"))
+    while (match := cell.match(record, position)) is not None:
+        spans.append(match.span())
+        position = match.end() + 1
+        if record[match.end() : position] != delimiter:
+            break
+    return spans if match is not None else [*spans, (position, position)]
+
+
+@cache
+def _cell(delimiter: str, *, quoted: bool) -> re.Pattern[str]:
+    plain = rf"[^{re.escape(delimiter)}\r\n]*+"
+    return re.compile(rf"{_QUOTED}|(?!\"){plain}" if quoted else plain)
+
+
+@cache
+def _record(delimiter: str) -> re.Pattern[str]:
+    """Pattern of a record of CSV with its line end."""
+    cell = rf"(?:{_QUOTED}|(?!\"))[^{re.escape(delimiter)}\r\n]*+"
+    return re.compile(rf"\ufeff?{possessive(cell + re.escape(delimiter))}{cell}(?:\r?\n|\r(?=[^\n]))")

@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from mtkit.documents.format import DocumentFormat
 from mtkit.documents.formats.html import Html
 from mtkit.documents.formats.inline_xml import InlineXml
-from mtkit.documents.unit import DocumentFormat
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import AUTO, Direction, RequestOptions, TranslationService
 from mtkit.serve.fronts.document_jobs import DocumentJob, DocumentJobs

@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.datastructures import UploadFile
 
-from mtkit.documents.choose import is_document
+from mtkit.documents.choose import suffixes
 from mtkit.errors import MtkitError
 from mtkit.io.temporary import remove_abandoned, temporary_beside
 from mtkit.serve.core import AUTO, DETECTED_CHARACTERS, Direction, RequestOptions, TranslationService
@@ -83,7 +83,7 @@ class DocumentJobs:
         self._drop_old()
         name = PurePosixPath((upload.filename or "").replace("\\", "/")).name
         path = Path(name)
-        if not is_document(path):
+        if path.suffix.lower() not in suffixes(lambda each: each.has_texts):
             raise RequestError(400, f"file: {name[-40:]!r} is not the name of a document; see supportedFilesFormat")
         if len(self._jobs) >= MAX_JOBS or self._count_of(options.client) >= MAX_JOBS_OF_CLIENT:
             raise RequestError(429, "too many documents; try again later", retry_after=60)

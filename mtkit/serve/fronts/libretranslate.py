@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mtkit.documents.choose import SUFFIXES
+from mtkit.documents.choose import suffixes
 from mtkit.documents.formats.html import Html
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import DetectedLanguage, RequestOptions, TranslationService
@@ -97,7 +97,7 @@ class LibreTranslate:
                 "charLimit": settings.max_characters,
                 "frontendTimeout": 300,
                 "filesTranslation": True,
-                "supportedFilesFormat": list(SUFFIXES),
+                "supportedFilesFormat": list(suffixes(lambda each: each.has_texts)),
                 "suggestions": settings.suggestions is not None,
                 "language": {
                     "source": {"code": source, "name": language_name(source)},

@@ -44,6 +44,16 @@ def test_a_document_is_that_of_the_command(server: Server, models: dict[str, Pat
     assert download.headers["content-type"] == "application/octet-stream"
 
 
+def test_plain_text_is_a_document_of_the_server(server: Server) -> None:
+    content = "the dog\r\n\r\n  a cat . A man .\n12"
+    response = server.client.post("/translate_file", data=FIELDS, files={"file": ("notes.txt", content)})
+    lines = server.client.get(response.json()["translatedFileUrl"]).content.decode().split("\n")
+    assert (len(lines), lines[1], lines[3]) == (4, "\r", "12")
+    assert lines[0] == server.translate(q="the dog").json()["translatedText"] + "\r"
+    assert ".txt" in server.client.get("/frontend/settings").json()["supportedFilesFormat"]
+    assert server.client.post("/translate_file", data=FIELDS, files={"file": ("a.xlsx", "x")}).status_code == 400
+
+
 def test_a_glossary_in_a_form(server: Server) -> None:
     files = {"file": ("a.html", "<p>the dog</p>")}
     for glossary, status in (([["dog", "Kater"]], 200), ("[[", 400), ("[" * 5000, 400), ('{"dog": "x"}', 400)):

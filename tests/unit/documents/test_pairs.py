@@ -120,8 +120,18 @@ def test_pairs_have_inline_marks_and_the_lines_of_their_units(tmp_path):
     assert 1 <= first.line < second.line <= 4  # where the text between units begins
 
 
+def test_workbooks_are_read_as_by_openpyxl(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book, path = openpyxl.Workbook(), tmp_path / "a.xlsx"
+    for row in [*sample(5), ("only", None), (None, "x"), (7, "sieben")]:
+        book.active.append(row)
+    book.save(path)
+    rows = openpyxl.load_workbook(path).active.iter_rows(values_only=True)
+    assert pairs_of(path) == [(str(src).strip(), str(tgt).strip()) for src, tgt in rows if src and tgt]
+
+
 def test_formats_without_pairs_are_refused(tmp_path):
     path = tmp_path / "a.html"
     path.write_text("<p>x</p>")
-    with pytest.raises(UsageError, match="has texts, but no pairs; give a TMX"):
+    with pytest.raises(UsageError, match="has texts, but no pairs; the names of files with pairs end with"):
         pairs_of(path)

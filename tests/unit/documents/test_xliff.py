@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.documents.format import DocumentOptions
 from mtkit.documents.formats import exchange
 from mtkit.documents.pairs import read_pairs
 from tests.unit.documents.generated import same, translate, upper
@@ -137,7 +138,7 @@ def test_each_file_of_version_1_has_its_language(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("code", "stated"), [("zh_Hans", ["zh-Hans"]), ("pt-BR", ["pt-BR"]), ('a"b', []), ("", [])])
 def test_a_language_is_written_as_its_code(code: str, stated: list[str]) -> None:
     content = document(f"<file>{unit('a dog', '2.0')}</file>", version="2.0")
-    form = exchange.Xliff(code)
+    form = exchange.Xliff(DocumentOptions(tgt_lang=code))
     written = [text for each in form.stretches([content]) for unit in form.units(each) for _, text in unit.insertions]
     assert re.findall('trgLang="(.*)"', "".join(written)) == stated
 
@@ -145,10 +146,10 @@ def test_a_language_is_written_as_its_code(code: str, stated: list[str]) -> None
 def test_stretches_before_the_first_text_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     units = [*(unit(str(number), "2.0") for number in range(100)), unit("a", "2.0"), unit("b", "2.0")]
     content = document(f"<file>{''.join(units)}</file>", version="2.0")
-    lengths = [len(each) for each in exchange.Xliff("de").stretches([content])]
+    lengths = [len(each) for each in exchange.Xliff(DocumentOptions(tgt_lang="de")).stretches([content])]
     assert len(lengths) == 3  # up to the first text, the second one, and the end
     monkeypatch.setattr(exchange, "MAX_STRETCH", 1000)
-    lengths = [len(each) for each in exchange.Xliff("de").stretches([content])]
+    lengths = [len(each) for each in exchange.Xliff(DocumentOptions(tgt_lang="de")).stretches([content])]
     assert max(lengths) < 1200
     text = translated(tmp_path, content)
     assert (targets(text), "trgLang" in text) == (["A", "B"], False)
@@ -157,6 +158,7 @@ def test_stretches_before_the_first_text_are_bounded(tmp_path: Path, monkeypatch
 def test_chunks_do_not_change_the_stretches() -> None:
     units = "".join(unit(f"text {number}", "2.0") for number in range(99))
     content = document(f"<file>{group(units, 'no')}</file>", version="2.0")
-    whole = [*exchange.Xliff("de").stretches([content])]
+    whole = [*exchange.Xliff(DocumentOptions(tgt_lang="de")).stretches([content])]
     assert "".join(whole) == content
-    assert [*exchange.Xliff("de").stretches(content[i : i + 7] for i in range(0, len(content), 7))] == whole
+    chunks = (content[i : i + 7] for i in range(0, len(content), 7))
+    assert [*exchange.Xliff(DocumentOptions(tgt_lang="de")).stretches(chunks)] == whole

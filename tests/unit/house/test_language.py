@@ -82,6 +82,8 @@ def test_packages_list_their_modules() -> None:
         folder, docstring = path.parent, ast.get_docstring(tree(path)) or ""
         if path.stem != "__init__" or folder == PACKAGE:  # listed in docs/architecture.md
             continue
+        if folder == PACKAGE / "documents" / "formats":  # each module states the names of its files
+            continue
         members = [each.stem for each in sorted(folder.iterdir()) if each.suffix == ".py" and each != path]
         members += [f"{each.parent.name}/" for each in sorted(folder.glob("*/__init__.py"))]
         missing += [f"{name(path)}: {each}" for each in members if not re.search(rf"(?m)^ *{each} ", docstring)]

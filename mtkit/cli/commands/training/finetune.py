@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from mtkit.cli.commands.translation.options.document import Encoding
 from mtkit.cli.options import (
     Device,
     DocId,
@@ -28,7 +29,7 @@ def finetune(
         list[str],
         typer.Argument(
             metavar="SRC TGT|FILE [key=value]...",
-            help="Two text files, line by line, or one .tmx, .xliff, .po, .csv, .tsv or .xlsx; then keys.",
+            help="Two text files, line by line, or one document with both, such as .tmx or .xlsx; then keys.",
         ),
     ],
     output: Annotated[
@@ -75,6 +76,7 @@ def finetune(
     valid: ValidFiles = None,
     test: TestFiles = None,
     docid: DocId = None,
+    encoding: Encoding = None,
     tag: Tag = None,
     prefix: Prefix = None,
     fresh: Fresh = False,
@@ -111,7 +113,7 @@ def finetune(
     options = FinetuneOptions(
         base=model,
         run=output,
-        text=GivenText(tuple(files), valid, test, docid),
+        text=GivenText(tuple(files), valid, test, docid, encoding),
         general=None if general is None else GivenText(general, None, general_test),
         general_source=general_source,
         general_share=general_share,

@@ -6,7 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from mtkit.cli.commands.translation.options.document import Fields, check_document_options, flag_note, translate_file
+from mtkit.cli.commands.translation.options.document import (
+    Encoding,
+    Fields,
+    check_document_options,
+    flag_note,
+    model_languages,
+    translate_file,
+)
 from mtkit.cli.commands.translation.options.output import (
     Alignments,
     Flags,
@@ -59,7 +66,6 @@ from mtkit.cli.options import (
     parse_adapters,
     parse_prefix,
 )
-from mtkit.documents.choose import is_document
 from mtkit.errors import UsageError
 
 
@@ -83,6 +89,7 @@ def translate(
     split_sentences: SplitSentences = None,
     glossary: GlossaryFiles = None,
     field: Fields = None,
+    encoding: Encoding = None,
     restore: Restore = None,
     jsonl_input: JsonlInput = False,
     jsonl: Jsonl = False,
@@ -113,14 +120,15 @@ def translate(
     split, ran into a loop, reached the maximum length, are far shorter than their source, have unknown characters, or
     lack a URL, number, placeholder or term of the source.
 
-    A FILE whose name ends with .docx, .html, .md, .srt, .vtt, .po, .xliff, .tmx, .csv, .tsv or .json is a document: its
-    text is translated by sentences, and nothing else changes.
+    A FILE whose name ends as that of a document, such as .docx, .html or .po, is one: its text is translated by
+    sentences, and nothing else changes (docs/documents.md). Other files are plain text, or refused by their names.
     """
     from mtkit.assembly.adapters import AdaptedTranslators
     from mtkit.assembly.translator_spec import TranslatorSpec, model_glossary
     from mtkit.cli.dialogue import Dialogue
     from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
+    from mtkit.documents.choose import is_document, require_plain_text
     from mtkit.inference.library import native
     from mtkit.io.files import hash_files
     from mtkit.translate.output.progress import FlagSummary
@@ -156,8 +164,15 @@ def translate(
         of_lines: dict[str, object] = {"--jsonl": jsonl, "--jsonl-input": jsonl_input, "--n-best": n_best}
         of_lines |= {"--alignments": alignments, "--flags": flags, "--resume": resume, "--constraints": constraints}
         check_document_options(file, output, {**of_lines, "--target-prefix": target_prefix})
-    elif field:
-        raise UsageError(f"translate: --field names columns or keys of a document, but {file} is a text; omit it")
+    else:
+        if field:
+            raise UsageError(f"translate: --field names columns or keys of a document, but {file} is a text; omit it")
+        if encoding is not None:
+            raise UsageError(
+                f"translate: --encoding is of documents, but {file} is a text; convert it: iconv -f {encoding} -t utf-8"
+            )
+        if not jsonl_input:
+            require_plain_text(file, lambda: model_languages(model))
     adapters = parse_adapters("translate", adapter or [])
     whole_adapter = adapters.pop("", None)
     if adapters and not jsonl_input:
@@ -201,7 +216,16 @@ def translate(
     num_workers = workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every)
     summary = FlagSummary()
     if is_document(file) and output is not None:
-        report = translate_file(translator, file, output, fields=field or [], num_workers=num_workers, summary=summary)
+        report = translate_file(
+            translator,
+            file,
+            output,
+            fields=field or [],
+            encoding=encoding,
+            num_workers=num_workers,
+            summary=summary,
+            notify=lambda note: print_notes([] if quiet else [note]),
+        )
         print_notes([] if quiet else [report.sentence()])
         flagged = flag_note(report)
     else:

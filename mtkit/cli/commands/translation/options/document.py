@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.documents.choose import format_of
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +21,13 @@ Fields = Annotated[
     list[str] | None,
     typer.Option(
         "--field", metavar="NAME", help="Of CSV, TSV and JSON translate only this column or key (repeatable)."
+    ),
+]
+
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding", metavar="NAME", help="Encoding of a document, such as windows-1252. Default: as it declares."
     ),
 ]
 
@@ -44,8 +50,24 @@ def check_document_options(file: Path, output: Path | None, others: dict[str, ob
         raise UsageError(f"translate: {given[0]} is of lines, but {file} is translated as a document; {lines}")
 
 
+def model_languages(model: Path) -> tuple[str, str]:
+    """Source and target language of a model; errors as `find_model` and `read_metadata`."""
+    from mtkit.model_folder.folder import find_model, read_metadata
+
+    metadata = read_metadata(find_model(model))
+    return metadata.src_lang, metadata.tgt_lang
+
+
 def translate_file(
-    translator: TranslatorSpec, file: Path, output: Path, *, fields: list[str], num_workers: int, summary: FlagSummary
+    translator: TranslatorSpec,
+    file: Path,
+    output: Path,
+    *,
+    fields: list[str],
+    encoding: str | None,
+    num_workers: int,
+    summary: FlagSummary,
+    notify: Callable[[str], None],
 ) -> DocumentReport:
     """Translate a document sentence by sentence.
 
@@ -53,18 +75,20 @@ def translate_file(
         translator: what to load.
         file, output: the document and its translation.
         fields: columns of a table, or keys of JSON; none: all.
+        encoding: of the document; None: as it declares.
         num_workers: worker processes.
         summary: receives the terms of the translations.
+        notify: receives a sentence about a guessed encoding.
 
     Raises:
         MtkitError: as `translate_document` and `load_translator`.
     """
+    from mtkit.documents.choose import format_of
     from mtkit.documents.translate import translate_document
-    from mtkit.model_folder.folder import find_model, read_metadata
     from mtkit.translate.workers import translator_pool
 
-    metadata = read_metadata(find_model(translator.models[0]))
-    form = format_of(file, src_lang=metadata.src_lang, tgt_lang=metadata.tgt_lang, fields=fields)
+    src_lang, tgt_lang = model_languages(translator.models[0])
+    form = format_of(file, src_lang=src_lang, tgt_lang=tgt_lang, fields=fields, encoding=encoding)
     options = replace(translator.options, with_scores=True, split_sentences=True)
     with translator_pool(replace(translator, options=options).load, num_workers) as translate:
 
@@ -73,7 +97,7 @@ def translate_file(
                 summary.add(translation)
                 yield translation
 
-        return translate_document(file, output, form, counted)
+        return translate_document(file, output, form, counted, notify)
 
 
 def flag_note(report: DocumentReport) -> str | None:
