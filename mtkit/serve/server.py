@@ -59,6 +59,7 @@ class _JoinedWrites:
 
     def write_early(self) -> bool:
         """Send one byte more of the next answer; False if the rest of it is not known yet."""
+        self._flush()  # the end of the answer before
         byte = self._BEGINNING[self._early : self._early + 1]
         self._early += len(byte)
         self._transport.write(byte)
