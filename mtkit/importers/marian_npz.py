@@ -36,7 +36,7 @@ from mtkit.recipe.yaml_reader import read_yaml
 SETTINGS, SEARCH = "special:model.yml", "decoder.yml"
 PAD, PAD_LOGIT = "<pad>", -100.0
 TABLES = {SHARED, ENCODER, DECODER}
-MAX_RATIO = 20  # of a file's content to its size; weights can hardly be compressed
+MAX_RATIO = 4  # of a file's content to its size; weights can hardly be compressed
 # what reading a damaged archive, or arrays of impossible shapes, can raise
 _INVALID = (
     *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError, EOFError, RuntimeError, MemoryError),

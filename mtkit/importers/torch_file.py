@@ -7,6 +7,7 @@ name is ever imported, and nothing is called. https://docs.python.org/3/library/
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickletools
 import zipfile
@@ -41,7 +42,9 @@ DICTIONARY, TENSOR, PARAMETER = (
     "torch._utils _rebuild_parameter",
 )
 NAMES = {*STORAGES, DICTIONARY, TENSOR, PARAMETER}
-MAX_PICKLE = 100_000_000  # bytes, far above the names of any model
+MAX_PICKLE = 16 << 20  # bytes, far above the names of any model
+MAX_INSTRUCTIONS = 1_000_000  # of its pickle; a tensor has some forty
+MAX_SHARED = 4  # tensors of the size of a storage that may share it: input, output and source embeddings
 
 
 # what reading a damaged archive or pickle can raise
@@ -78,6 +81,9 @@ def _read_archive(archive: zipfile.ZipFile, path: Path) -> dict[str, NDArray[Any
     root = pickle.removesuffix("data.pkl")
     if entries[pickle].file_size > MAX_PICKLE or any(each.compress_type for each in entries.values()):
         raise ValueError("torch compresses nothing, and its description of tensors is short")
+    size = path.stat().st_size
+    if sum(each.file_size for each in archive.infolist()) > size:
+        raise ValueError("its members are longer than the file together")
 
     def storage(key: str, dtype: type[np.generic]) -> NDArray[Any]:
         return np.frombuffer(bytearray(archive.read(f"{root}data/{key}")), dtype=dtype)
@@ -85,6 +91,8 @@ def _read_archive(archive: zipfile.ZipFile, path: Path) -> dict[str, NDArray[Any
     value = _Reader(archive.read(pickle), storage, path).run()
     if not isinstance(value, dict) or not all(isinstance(each, np.ndarray) for each in value.values()):
         raise ValueError("not a table of tensors")
+    if (total := sum(tensor.nbytes for tensor in value.values())) > MAX_SHARED * size:
+        raise ValueError(f"{total:,} bytes of tensors would come out of it")
     return {str(name): tensor for name, tensor in value.items()}
 
 
@@ -113,11 +121,11 @@ class _Reader:
             ValueError, LookupError, TypeError, AttributeError: it is not valid, or has an instruction that tensors do
                 not need.
         """
-        for opcode, argument, _ in pickletools.genops(self._pickle):
+        for opcode, argument, _ in itertools.islice(pickletools.genops(self._pickle), MAX_INSTRUCTIONS):
             if opcode.name == "STOP":
                 return self._stack.pop()
             self._do(opcode.name, argument)
-        raise ValueError("no end")
+        raise ValueError(f"no end in its first {MAX_INSTRUCTIONS:,} instructions")
 
     def _do(self, name: str, argument: Any) -> None:
         stack = self._stack

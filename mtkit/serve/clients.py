@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import hmac
+import asyncio
+import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from mtkit.errors import DataError
 from mtkit.serve.request_error import RequestError
@@ -14,6 +16,9 @@ from mtkit.text.lines import read_lines
 
 MAX_CLIENTS = 10_000  # whose limits are remembered
 MIN_KEY = 8  # characters
+FREE_GUESSES = 10  # wrong keys of an address that may come at once
+GUESS_SECONDS = 1.0  # for each further one
+MAX_GUESS_WAIT = 5.0
 
 
 def read_keys(path: Path) -> list[str]:
@@ -41,31 +46,55 @@ class Clients:
 
     def __init__(self, keys: Sequence[str] | None, max_requests: int | None) -> None:
         """Take keys (None: none is needed) and the number of requests of a client in a minute (None: any)."""
-        self._keys, self._max_requests = keys, max_requests
+        self._max_requests = max_requests
+        self._keys = None if keys is None else {_hash(key): number for number, key in enumerate(keys)}
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and when they were counted
+        self._guesses: OrderedDict[str, float] = OrderedDict()  # until when the wrong keys of an address count
+        self._proven: OrderedDict[tuple[str, int], None] = OrderedDict()  # addresses and keys that belong together
 
     @property
     def needs_key(self) -> bool:
         """True if requests need a key."""
         return self._keys is not None
 
-    def admit(self, key: str | None, address: str) -> str:
+    async def admit(self, key: str | None, address: str) -> str:
         """The name of a client that may ask now: its key's number, or its address.
 
         Raises:
-            RequestError: the key is missing or wrong (403), or the client asks too often (429).
+            RequestError: the key is missing or wrong (403), or the client asks too often or guesses keys (429).
         """
-        name = address
-        if self._keys is not None:
-            if key is None:
-                raise RequestError(403, "an API key is needed")
-            given = key.encode("utf-8", "replace")
-            matches = [number for number, each in enumerate(self._keys) if hmac.compare_digest(each.encode(), given)]
-            if not matches:
-                raise RequestError(403, "the API key is not known")
-            name = f"key {matches[0]}"
+        if self._keys is None:
+            name = address
+        elif key is None:
+            raise RequestError(403, "an API key is needed")
+        else:
+            number = self._keys.get(_hash(key))
+            if number is None or (address, number) not in self._proven:
+                await self._wait_for_guess(address)
+                if number is None:
+                    raise RequestError(403, "the API key is not known")
+                self._guesses[address] = self._guesses.get(address, 0.0) - GUESS_SECONDS
+                self._proven[address, number] = None
+                _bound(self._proven)
+            name = f"key {number}"
         self._spend(name)
         return name
+
+    async def _wait_for_guess(self, address: str) -> None:
+        """Wait until an address may try a key: some may come at once, and then one each GUESS_SECONDS.
+
+        A key that is right waits as long, since otherwise the answer that comes at once would tell the right one. One
+        that was right from this address before does not wait.
+        """
+        now = time.monotonic()
+        until = max(self._guesses.pop(address, now), now)
+        wait = until - now - (FREE_GUESSES - 1) * GUESS_SECONDS
+        is_refused = wait > MAX_GUESS_WAIT
+        self._guesses[address] = until if is_refused else until + GUESS_SECONDS
+        _bound(self._guesses)
+        if is_refused:
+            raise RequestError(429, "too many keys that are not known; try again later", retry_after=int(wait) + 1)
+        await asyncio.sleep(max(0.0, wait))
 
     def _spend(self, name: str) -> None:
         if self._max_requests is None:
@@ -74,9 +103,18 @@ class Clients:
         tokens, since = self._left.pop(name, (float(self._max_requests), now))
         tokens = min(float(self._max_requests), tokens + (now - since) * rate)
         self._left[name] = (max(0.0, tokens - 1) if tokens >= 1 else tokens, now)
-        if len(self._left) > MAX_CLIENTS:
-            self._left.popitem(last=False)
+        _bound(self._left)
         if tokens < 1:
             seconds = int((1 - tokens) / rate) + 1
             message = f"more than {self._max_requests} requests in a minute; try again in {seconds} s"
             raise RequestError(429, message, retry_after=seconds)
+
+
+def _hash(key: str) -> bytes:
+    """The hash of a key, whose comparison tells nothing about the key."""
+    return hashlib.sha256(key.encode("utf-8", "replace")).digest()
+
+
+def _bound(entries: OrderedDict[Any, Any]) -> None:
+    if len(entries) > MAX_CLIENTS:
+        entries.popitem(last=False)

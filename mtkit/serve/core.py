@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.translate import DocumentReport, PendingStretch, finish_stretch
 from mtkit.documents.unit import StretchError
-from mtkit.errors import ComputeError
+from mtkit.errors import MtkitError
 from mtkit.serve.cache import TranslationCache
 from mtkit.serve.fair_queue import QueuedRequest
 from mtkit.serve.languages import language_name, match_language, normal_code
@@ -29,8 +30,6 @@ UNREAD_ODDS = 30  # how much more probable than the models' languages one is tha
 LINE_END = re.compile(r"(\r\n|[\n\r])")
 LOADING_SECONDS = 5  # after which a client may ask again for a model that cannot be loaded now
 
-Terms = tuple[tuple[str, ...], ...]  # of a glossary: (term, allowed forms)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RequestOptions:
@@ -41,7 +40,7 @@ class RequestOptions:
         sentences: whether the sentences of a line are translated by themselves.
         alternatives: number of further translations.
         details: whether alignment and confidence are wanted.
-        glossary: terms; only of a direction that has a model.
+        glossary: terms as JSON, lists of a term and its allowed forms; only of a direction that has a model. "": none.
         model: name of the model or adapter; None: the first of the direction.
         next_words: number of words that may follow the beginning; 0: a translation is wanted.
         is_patient: whether it waits for a place in the queue, as documents do.
@@ -51,7 +50,7 @@ class RequestOptions:
     sentences: bool = True
     alternatives: int = 0
     details: bool = False
-    glossary: Terms = ()
+    glossary: str = ""
     model: str | None = None
     next_words: int = 0
     is_patient: bool = False
@@ -208,13 +207,14 @@ class TranslationService:
         self, texts: Sequence[tuple[str, str]], hop: Hop, for_model: dict[str, Any], options: RequestOptions
     ) -> list[dict[str, Any]]:
         """The results of texts, from the cache or the model."""
-        version = (hop.model.name, hop.model.version, *for_model.values())
+        glossary = hashlib.sha256(options.glossary.encode()).digest() if options.glossary else b""
+        version = (hop.model.name, hop.model.version, *{**for_model, "glossary": glossary}.values())
         results: dict[tuple[str, str], dict[str, Any]] = {}
         missing: dict[tuple[str, str], None] = {}
         for text in texts:
             if not text[0].strip():
                 results[text] = {"hyp": text[0]}
-            elif (known := self._cache.get((version, text))) is not None:
+            elif (known := self._cache.get((version, *text))) is not None:
                 results[text] = known
             else:
                 missing[text] = None
@@ -227,7 +227,7 @@ class TranslationService:
                 if "error" in result:
                     raise RequestError(400, f"{result['error']} (in {text[0][:40]!r})")
                 results[text] = result
-                self._cache.put((version, text), text[0], result)
+                self._cache.put((version, *text), result)
         return [results[text] for text in texts]
 
     async def _compute(self, job: QueuedRequest, hop: Hop, *, is_patient: bool) -> None:
@@ -243,7 +243,7 @@ class TranslationService:
         try:
             await self.registry.load(model)
             await job.done
-        except ComputeError as error:
+        except MtkitError as error:
             message = f"the model {model.name} cannot be loaded now"
             raise RequestError(503, message, retry_after=LOADING_SECONDS) from error
         finally:

@@ -39,6 +39,7 @@ class ServedModel:
         digest: hash of the version that is served.
         version: number of the version, which differs too when a former one comes back.
         used: when it was used last.
+        failure: why it cannot be loaded; None: it can, or was not tried.
     """
 
     name: str
@@ -50,6 +51,7 @@ class ServedModel:
     pool: ModelPool | None = None
     version: int = 0
     used: float = 0.0
+    failure: str | None = None
     loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -166,10 +168,20 @@ class Registry:
         """
         model.used = time.monotonic()
         if model.pool is None:
-            async with model.loading, self._memory:
-                if model.pool is None:
-                    await self._make_room(_estimated_bytes(model))
-                    model.pool = await self._start(model)
+            try:
+                await self._load(model)
+            except MtkitError as error:
+                if str(error) != model.failure:
+                    self._note(f"{model.name}: cannot be loaded: {error}")
+                model.failure = str(error)
+                raise
+            model.failure = None
+
+    async def _load(self, model: ServedModel) -> None:
+        async with model.loading, self._memory:
+            if model.pool is None:
+                await self._make_room(_estimated_bytes(model))
+                model.pool = await self._start(model)
 
     async def _start(self, model: ServedModel) -> ModelPool:
         folder = find_model(model.path)
@@ -180,7 +192,7 @@ class Registry:
             "compute_type": self._settings.compute_type,
             "device": self._settings.device,
         }
-        pool = ModelPool(settings, model.queue, self._settings.workers, self._metrics)
+        pool = ModelPool(settings, model.queue, self._settings.workers, self._metrics, note=self._note)
         await pool.start()
         self._metrics.model_loads.labels(model.name).inc()
         return pool
@@ -199,13 +211,17 @@ class Registry:
             model.pool = None
             await pool.retire()
 
+    def failures(self) -> list[str]:
+        """The names of the models that cannot be started."""
+        return [each.name for each in self.models if (each.failure if each.pool is None else each.pool.failure)]
+
     async def preload(self) -> None:
         """Load the models that fit into the memory together."""
         used = 0
         for model in self.models:
             used += _estimated_bytes(model)
             if not self._settings.max_memory or used <= self._settings.max_memory:
-                await self.load(model)
+                await self._load(model)
 
     async def reload(self) -> None:
         """Exchange the models whose folders have changed; requests that wait are translated by the new version."""
@@ -226,6 +242,7 @@ class Registry:
         pool = None if model.pool is None else await self._start(model)
         old, model.pool, model.digest, model.metadata = model.pool, pool, digest, metadata
         model.version += 1
+        model.failure = None
         if old is not None:
             await old.retire()
         self._note(f"{model.name}: exchanged for its new version")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import os
 import resource
 import signal
@@ -17,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mtkit.errors import ReadWriteError
-from mtkit.serve.fronts.app import build_app
+from mtkit.serve.fronts.app import EXHAUSTED, build_app
 from mtkit.serve.settings import ServerSettings, is_local
 
 HEAD_SECONDS = 20.0  # for the head of a request
@@ -25,16 +26,26 @@ WRITE_SECONDS = 30.0  # without a byte that the client reads
 KEEP_ALIVE_SECONDS = 30
 MAX_HEAD = 32 << 10  # bytes
 MAX_CONNECTIONS = 2000
+CROWDED_SECONDS = 0.25  # that a connection beyond them waits, in which those that have ended are taken away
 BACKLOG = 2048
-MAX_FILES = MAX_CONNECTIONS + BACKLOG + 500  # that may be open: connections, also before they are refused, and others
+OTHER_FILES = 500  # that may be open beside connections
+MAX_FILES = MAX_CONNECTIONS + BACKLOG + OTHER_FILES  # also before connections are refused
+PROBE_SECONDS = 0.05  # after which a client that has closed its side is looked for again, then twice as long each time
+NOTE_SECONDS = 60.0  # between two lines of the log that say the same
 
 
 class _JoinedWrites:
-    """A transport that sends at once what is written in one turn of the loop: head and body of an answer."""
+    """A transport that sends at once what is written in one turn of the loop: head and body of an answer.
+
+    The beginning of an answer can be sent before the answer is there, since all have the same.
+    """
+
+    _BEGINNING = b"HTTP/1.1 "
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
         self._parts: list[bytes] = []
+        self._early = 0  # bytes of the next answer that are sent
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -43,7 +54,16 @@ class _JoinedWrites:
         """Send bytes after the present turn."""
         if not self._parts:
             self._loop.call_soon(self._flush)
-        self._parts.append(data)
+        self._parts.append(data[self._early :])
+        self._early = 0
+
+    def write_early(self) -> bool:
+        """Send one byte more of the next answer; False if the rest of it is not known yet."""
+        self._flush()  # the end of the answer before
+        byte = self._BEGINNING[self._early : self._early + 1]
+        self._early += len(byte)
+        self._transport.write(byte)
+        return bool(byte)
 
     def close(self) -> None:
         """Send what is written, and close."""
@@ -56,16 +76,54 @@ class _JoinedWrites:
 
 
 class ServerConnection(H11Protocol):
-    """A connection that ends if its client sends no complete head, or does not read."""
+    """A connection that ends if its client sends no complete head, or does not read.
 
+    A client may close its side when it has sent its request. One that has closed its connection as a whole looks the
+    same until bytes are sent to it, to which its system answers with a reset.
+    """
+
+    max_connections = MAX_CONNECTIONS
     _timer: asyncio.TimerHandle | None = None
+    _has_ended = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; called by asyncio."""
-        super().connection_made(cast("asyncio.Transport", _JoinedWrites(transport, self.loop)))
-        if len(self.connections) > MAX_CONNECTIONS:
-            transport.abort()
+        self._writes = _JoinedWrites(transport, self.loop)
+        super().connection_made(cast("asyncio.Transport", self._writes))
+        if len(self.connections) > self.max_connections:  # of which some may be lost
+            self.flow.pause_reading()
+            self.loop.call_later(CROWDED_SECONDS, self._refuse_if_crowded)
         self._set_timer(HEAD_SECONDS)
+
+    def _refuse_if_crowded(self) -> None:
+        connections = cast("set[ServerConnection]", self.connections)
+        if sum(not each._has_ended for each in connections) > self.max_connections:
+            self.transport.abort()
+        elif not self.transport.is_closing():
+            self.flow.resume_reading()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep the connection while requests that have come in full have no answer; called by asyncio."""
+        is_answered = self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+        if not is_answered and not self._has_ended:
+            self._has_ended = True
+            self._probe(PROBE_SECONDS)
+        return not is_answered
+
+    def _probe(self, seconds: float) -> None:
+        """Abort the connection if its client has gone; otherwise look again while its answer has not begun."""
+        if self.transport.is_closing() or self.cycle.response_complete:
+            return
+        if self.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self.transport.abort()
+        elif not self.cycle.response_started and self._writes.write_early():
+            self.loop.call_later(seconds, self._probe, 2 * seconds)
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request; called by uvicorn."""
+        super().on_response_complete()
+        if self._has_ended and (self.cycle.response_complete or self.cycle.more_body):
+            self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; called by asyncio."""
@@ -148,10 +206,9 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
         access_log=False,
         server_header=False,
         root_path=settings.root_path,
-        forwarded_allow_ips=settings.trusted_proxies,
+        proxy_headers=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(settings.timeout) + 5,
-        limit_concurrency=MAX_CONNECTIONS,
         h11_max_incomplete_event_size=MAX_HEAD,
     )
     tasks: set[asyncio.Task[None]] = set()
@@ -163,7 +220,9 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
 
     async def run(sock: socket.socket) -> None:
         host, port = sock.getsockname()[:2]
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, reload)
+        loop.set_exception_handler(_ExhaustionNotes(note))
         try:
             await registry.preload()
             note(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}")
@@ -176,10 +235,33 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
     wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    ServerConnection.max_connections = min(MAX_CONNECTIONS, max(wanted - OTHER_FILES, wanted // 2))
     with _listen(settings) as sock:
         if not is_local(settings.host) and settings.keys is None:
             note("everybody who reaches this address can translate: no keys are asked for")
         asyncio.run(run(sock))
+
+
+class _ExhaustionNotes:
+    """Handler of errors of the loop: a lack of descriptors or memory is a line of the log, at most one a minute.
+
+    asyncio reports it for each connection that could be accepted, thousands of times a second.
+    """
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note, self._noted = note, -math.inf
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Report an error; called by asyncio."""
+        error = context.get("exception")
+        if "_start_serving" in context["message"]:  # asyncio tries again after the end of the server
+            return
+        if not isinstance(error, OSError) or error.errno not in EXHAUSTED:
+            loop.default_exception_handler(context)
+        elif loop.time() - self._noted > NOTE_SECONDS:
+            self._noted = loop.time()
+            reason = os.strerror(error.errno or 0).lower()
+            self._note(f"new connections wait: {reason}; raise the limit (ulimit -n), or let fewer clients connect")
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

@@ -11,6 +11,9 @@ from typing import Literal
 from mtkit.errors import UsageError
 from mtkit.inference.compute_type import ComputeType
 
+LOOPBACK = "127.0.0.0/8,::1"
+ALL = "0.0.0.0/0,::/0"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
@@ -21,7 +24,9 @@ class ServerSettings:
         adapters: folders of adapters by name, each of one of the models.
         host, port: address to listen at; port 0 is a free one.
         root_path: path below which a proxy serves this server, such as /translate.
-        trusted_proxies: addresses whose forwarded headers are believed, comma-separated.
+        trusted_proxies: addresses and networks whose X-Forwarded-For and -Proto are believed, comma-separated, `*` for
+            all. Those that are named may also choose the header Host. None: this machine's.
+        allowed_hosts: further names of the server, and of sites whose pages may write to it, comma-separated; `*`: any.
         keys: file of API keys, one a line; None: no key is needed.
         without_keys: whether another address than this machine's is served without keys.
         workers: processes of each model that translate.
@@ -43,7 +48,8 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 5000
     root_path: str = ""
-    trusted_proxies: str = "127.0.0.1"
+    trusted_proxies: str | None = None
+    allowed_hosts: str = ""
     keys: Path | None = None
     without_keys: bool = False
     workers: int = 1
@@ -69,6 +75,19 @@ class ServerSettings:
             )
         if self.root_path and (not self.root_path.startswith("/") or self.root_path.endswith("/")):
             raise UsageError(f"serve: --root-path {self.root_path}: begins with / and does not end with one")
+        self.proxy_networks()
+
+    def proxy_networks(self) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+        """The networks of `trusted_proxies`.
+
+        Raises:
+            UsageError: one is neither an address nor a network.
+        """
+        proxies = LOOPBACK if self.trusted_proxies is None else self.trusted_proxies.replace("*", ALL)
+        try:
+            return [ipaddress.ip_network(each.strip()) for each in proxies.split(",") if each.strip()]
+        except ValueError as error:
+            raise UsageError(f"serve: --trusted-proxies: {error}; give addresses or networks") from error
 
 
 def is_local(host: str) -> bool:

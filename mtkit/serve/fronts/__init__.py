@@ -2,6 +2,7 @@
 
 app             all routes with their headers, limits and errors
 requests        fields of requests, which are JSON or forms
+sites           origin of a request: proxies, names of the server, pages of other sites
 exchange        one request: body and answer within their limits, a client that vanishes
 libretranslate  the interface of LibreTranslate
 files           its documents

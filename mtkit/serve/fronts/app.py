@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from mtkit.serve.fronts.exchange import Exchange
 from mtkit.serve.fronts.files import Files
 from mtkit.serve.fronts.libretranslate import LibreTranslate
 from mtkit.serve.fronts.page import Page
+from mtkit.serve.fronts.sites import Sites
 from mtkit.serve.fronts.suggestions import Suggestions
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.registry import Registry
@@ -67,28 +69,37 @@ def build_app(settings: ServerSettings, note: Callable[[str], None]) -> Applicat
         Route("/metrics", show_metrics, methods=["GET"]),
     ]
     if settings.suggestions is not None:
-        routes += Suggestions(settings.suggestions, service, clients).routes()
+        routes += Suggestions(settings.suggestions, service, clients, note).routes()
     paths = [(re.compile(re.sub(r"\{\w+\}", "[^/]+", each.path)), each.path) for each in routes]
 
     def endpoint(path: str) -> str:
         return next((name for pattern, name in paths if pattern.fullmatch(path)), "other")
 
-    def max_body(path: str) -> int:
-        size = settings.max_file_bytes if path in FILE_PATHS else BYTES_PER_CHARACTER * settings.max_characters
-        return FORM_BYTES + size
+    def max_body(path: str, has_files: bool) -> int:
+        of_texts = BYTES_PER_CHARACTER * settings.max_characters
+        return FORM_BYTES + (settings.max_file_bytes if has_files and path in FILE_PATHS else of_texts)
 
     exchange = Middleware(
         Exchange,
+        sites=Sites(settings),
+        refuse=_answer,
         endpoint=endpoint,
         max_body=max_body,
         metrics=metrics,
         log=(lambda line: None) if settings.log == "errors" else note,
     )
-    handlers = {RequestError: _on_error, HTTPException: _on_http_error, Exception: _on_bug}
+    handlers = {
+        RequestError: _on_error,
+        HTTPException: _on_http_error,
+        OSError: _on_system_error,
+        Exception: _on_bug,
+    }
     app = Starlette(routes=routes, middleware=[exchange], exception_handlers=handlers)
     return Application(app, registry, jobs)
 
 
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FILE_PATHS = ("/translate_file", "/documents", "/v2/document")
 
 
@@ -121,6 +132,15 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException) and error.headers:
         response.headers.update(error.headers)
     return response
+
+
+async def _on_system_error(request: Request, error: Exception) -> Response:
+    number = error.errno if isinstance(error, OSError) else None
+    if number in FULL:
+        return _answer(request, RequestError(507, "the disk of the server is full"))
+    if number in EXHAUSTED:
+        return _answer(request, RequestError(503, "the server has too much to do; try again", retry_after=5))
+    raise error
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:

@@ -6,6 +6,7 @@ and those of `ignore_tags` keep their content.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from mtkit.documents.format import DocumentFormat
 from mtkit.documents.formats.html import Html
 from mtkit.documents.formats.inline_xml import InlineXml
 from mtkit.serve.clients import Clients
-from mtkit.serve.core import AUTO, Direction, RequestOptions, TranslationService
+from mtkit.serve.core import AUTO, LINE_END, Direction, RequestOptions, TranslationService
 from mtkit.serve.fronts.document_jobs import DocumentJob, DocumentJobs
 from mtkit.serve.fronts.exchange import while_connected
 from mtkit.serve.fronts.files import download_of
@@ -119,7 +120,7 @@ class DeepL:
         if asked.form is not None:
             return [each.hyp for each in await self._service.translate_markup(texts, asked.form, direction, asked.core)]
         if asked.joins_lines:
-            texts = [" ".join(text.split("\n")) for text in texts]
+            texts = [" ".join(LINE_END.split(text)[::2]) for text in texts]
         return [each.hyp for each in await self._service.translate_texts(texts, direction, asked.core)]
 
     def _read_options(self, fields: RequestFields, client: str) -> _Options:
@@ -140,7 +141,7 @@ class DeepL:
             core=RequestOptions(
                 client=client,
                 sentences=splitting != "0",
-                glossary=() if glossary is None else glossary.terms,
+                glossary="" if glossary is None else glossary.terms,
                 model=fields.text("model", "") or None,
             ),
             form={"": None, "xml": InlineXml(names), "html": Html()}[handling],
@@ -172,7 +173,7 @@ class DeepL:
     async def create_glossary(self, request: Request) -> Response:
         """Store a glossary."""
         fields, client = await self._admit(request)
-        return JSONResponse(self._glossaries.create(fields, client).as_dict(), status_code=201)
+        return JSONResponse((await self._glossaries.create(fields, client)).as_dict(), status_code=201)
 
     async def list_glossaries(self, request: Request) -> Response:
         """The glossaries of a client."""
@@ -188,7 +189,8 @@ class DeepL:
         """The terms of a glossary."""
         _, client = await self._admit(request)
         terms = self._glossaries.find(request.path_params["identifier"], client).terms
-        return Response("\n".join("\t".join(term) for term in terms), media_type="text/tab-separated-values")
+        entries = "\n".join("\t".join(term) for term in json.loads(terms))
+        return Response(entries, media_type="text/tab-separated-values")
 
     async def delete_glossary(self, request: Request) -> Response:
         """Delete a glossary."""

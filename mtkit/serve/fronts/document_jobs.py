@@ -22,8 +22,10 @@ from mtkit.serve.processes.pool import start_process
 from mtkit.serve.request_error import RequestError
 
 KEPT_SECONDS = 30 * 60
-MAX_JOBS = 200
+MAX_JOBS = 200  # documents that are not translated yet
 MAX_JOBS_OF_CLIENT = 20
+MAX_KEPT = 200  # translations, of which the oldest are deleted
+MAX_KEPT_OF_CLIENT = 100
 AT_ONCE = 2  # documents that are translated at a time
 READING_SECONDS = 120  # that a document may be read and written, beside the translation of its lines
 JOB_SECONDS = 6 * 3600  # of a document from its beginning on
@@ -42,6 +44,7 @@ class DocumentJob:
         translated: lines that are translated.
         error: why there is no translation.
         task: the translation.
+        timer: after which it is deleted, once it is finished.
     """
 
     identifier: str
@@ -51,7 +54,6 @@ class DocumentJob:
     output: Path
     direction: Direction
     options: RequestOptions
-    created: float
     lines: int | None = None
     translated: int = 0
     error: str | None = None
@@ -59,6 +61,7 @@ class DocumentJob:
     is_cancelled: bool = False
     characters: int = 0
     task: asyncio.Task[None] | None = None
+    timer: asyncio.TimerHandle | None = None
 
 
 class DocumentJobs:
@@ -80,12 +83,12 @@ class DocumentJobs:
         Raises:
             RequestError: its name is not that of a document, or there are too many.
         """
-        self._drop_old()
         name = PurePosixPath((upload.filename or "").replace("\\", "/")).name
         path = Path(name)
         if path.suffix.lower() not in suffixes(lambda each: each.has_texts):
             raise RequestError(400, f"file: {name[-40:]!r} is not the name of a document; see supportedFilesFormat")
-        if len(self._jobs) >= MAX_JOBS or self._count_of(options.client) >= MAX_JOBS_OF_CLIENT:
+        unfinished = [each.client for each in self._jobs.values() if each.timer is None]
+        if len(unfinished) >= MAX_JOBS or unfinished.count(options.client) >= MAX_JOBS_OF_CLIENT:
             raise RequestError(429, "too many documents; try again later", retry_after=60)
         identifier = secrets.token_urlsafe(24)
         folder = self._folder / identifier
@@ -98,7 +101,6 @@ class DocumentJobs:
             output=folder / f"target{path.suffix.lower()}",
             direction=direction,
             options=replace(options, details=True, is_patient=True),
-            created=time.monotonic(),
         )
         self._jobs[identifier] = job
         try:
@@ -109,14 +111,19 @@ class DocumentJobs:
             self.drop(job)
             raise
         job.task = asyncio.create_task(self._run(job))
+        job.task.add_done_callback(lambda _: self._keep(job))
         return job
 
-    def _count_of(self, client: str) -> int:
-        return sum(1 for each in self._jobs.values() if each.client == client)
+    def _keep(self, job: DocumentJob) -> None:
+        """Keep a finished document for a time, and as many of its client and of all as there may be."""
+        job.timer = asyncio.get_running_loop().call_later(KEPT_SECONDS, self.drop, job)
+        kept = [each for each in self._jobs.values() if each.timer is not None]
+        of_client = [each for each in kept if each.client == job.client]
+        for old in {*kept[:-MAX_KEPT], *of_client[:-MAX_KEPT_OF_CLIENT]}:
+            self.drop(old)
 
     def find(self, identifier: str) -> DocumentJob:
         """A document by its name; RequestError with status 404 if there is none."""
-        self._drop_old()
         if (job := self._jobs.get(identifier)) is None:
             raise RequestError(404, "no such document; documents are deleted after 30 minutes")
         return job
@@ -211,15 +218,10 @@ class DocumentJobs:
             process.kill()
             process.wait()
 
-    def _drop_old(self) -> None:
-        now = time.monotonic()
-        for job in [each for each in self._jobs.values() if now - each.created > KEPT_SECONDS]:
-            job.is_cancelled = True
-            if job.is_done or job.error is not None:
-                self.drop(job)
-
     def drop(self, job: DocumentJob) -> None:
         """Delete a document that is done."""
+        if job.timer is not None:
+            job.timer.cancel()
         self._jobs.pop(job.identifier, None)
         shutil.rmtree(self._folder / job.identifier, ignore_errors=True)
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import RequestOptions, TranslationService
 from mtkit.serve.fronts.document_jobs import DocumentJob, DocumentJobs
-from mtkit.serve.fronts.exchange import while_connected
+from mtkit.serve.fronts.exchange import body_of, while_connected
 from mtkit.serve.fronts.requests import admit
 from mtkit.serve.request_error import RequestError
 
@@ -36,6 +36,7 @@ class Files:
     async def translate_file(self, request: Request) -> Response:
         """Translate a document; the answer has the address of the translation."""
         job = await self._start(request)
+        body_of(request).close()
         await while_connected(request, self._jobs.finish(job), timeout=HOUR)
         return JSONResponse({"translatedFileUrl": f"{request.base_url}{_path(job)}"})
 
@@ -47,7 +48,7 @@ class Files:
         fields, client = await admit(request, self._clients)
         file, model = fields.file("file"), fields.text("model", "") or None
         direction = self._service.document_direction(fields.text("source"), fields.text("target"), model)
-        options = RequestOptions(client=client, model=model, glossary=fields.terms("glossary"))
+        options = RequestOptions(client=client, model=model, glossary=await fields.terms("glossary"))
         return await self._jobs.start(file, direction, options)
 
     async def progress(self, request: Request) -> Response:

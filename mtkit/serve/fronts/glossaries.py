@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
 from mtkit.errors import DataError
-from mtkit.serve.core import Direction, Terms, TranslationService
-from mtkit.serve.fronts.requests import MAX_TERMS, RequestFields, check_terms
+from mtkit.serve.core import Direction, TranslationService
+from mtkit.serve.fronts.requests import MAX_TERMS, RequestFields, terms_as_json
 from mtkit.serve.request_error import RequestError
 from mtkit.translate.fidelity.glossary import cells_of
 
 MAX_GLOSSARIES = 1000
+MAX_BYTES = 64 << 20  # of all of them
+SHARE = 4  # a client has at most this part of both
 MAX_NAME = 200  # characters
 
 
 @dataclass(frozen=True)
 class StoredGlossary:
-    """A glossary of a client."""
+    """A glossary of a client, with its terms as JSON."""
 
     client: str
     name: str
     direction: Direction
-    terms: Terms
+    terms: str
+    count: int
     identifier: str = field(default_factory=lambda: str(uuid.uuid4()))
     created: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat())
 
@@ -37,7 +41,7 @@ class StoredGlossary:
             "source_lang": self.direction.source,
             "target_lang": self.direction.target,
             "creation_time": self.created,
-            "entry_count": len(self.terms),
+            "entry_count": self.count,
         }
 
 
@@ -48,18 +52,22 @@ class Glossaries:
         self._service = service
         self._glossaries: dict[str, StoredGlossary] = {}
 
-    def create(self, fields: RequestFields, client: str) -> StoredGlossary:
-        """Store the glossary of a request.
+    async def create(self, fields: RequestFields, client: str) -> StoredGlossary:
+        """Store the glossary of a request, which is read beside other work.
 
         Raises:
             RequestError: there are too many, or a field is wrong.
         """
-        if len(self._glossaries) >= MAX_GLOSSARIES:
-            raise RequestError(429, f"the server has {MAX_GLOSSARIES:,} glossaries; delete some")
         direction = self._service.find_direction(fields.text("source_lang"), fields.text("target_lang"))
         form = fields.choice("entries_format", ("tsv", "csv"), "tsv")
-        terms = _parse(fields.text("entries"), is_tsv=form == "tsv")
-        glossary = StoredGlossary(client, fields.text("name")[:MAX_NAME], direction, terms)
+        name, entries = fields.text("name")[:MAX_NAME], fields.text("entries")
+        rows = await asyncio.to_thread(_parse, entries, is_tsv=form == "tsv")
+        glossary = StoredGlossary(client, name, direction, await terms_as_json(rows), len(rows))
+        groups = ("you have", SHARE, self.of(client)), ("the server has", 1, [*self._glossaries.values()])
+        for whose, share, others in groups:
+            num_bytes = sum(len(each.terms) for each in (*others, glossary))
+            if len(others) >= MAX_GLOSSARIES // share or num_bytes > MAX_BYTES // share:
+                raise RequestError(429, f"{whose} too many glossaries; delete some")
         self._glossaries[glossary.identifier] = glossary
         return glossary
 
@@ -79,7 +87,7 @@ class Glossaries:
         del self._glossaries[self.find(identifier, client).identifier]
 
 
-def _parse(entries: str, *, is_tsv: bool) -> Terms:
+def _parse(entries: str, *, is_tsv: bool) -> list[tuple[str, str]]:
     """The terms of a glossary in text: a term and its translation on each line.
 
     Raises:
@@ -94,6 +102,4 @@ def _parse(entries: str, *, is_tsv: bool) -> Terms:
     rows = list(filter(any, rows))
     if not 0 < len(rows) <= MAX_TERMS or any(len(row) < 2 for row in rows):
         raise RequestError(400, f"entries: 1 to {MAX_TERMS:,} lines of a term and its translation are expected")
-    terms = tuple((row[0], row[1]) for row in rows)  # a CSV of DeepL may name the languages behind them
-    check_terms(terms)
-    return terms
+    return [(row[0], row[1]) for row in rows]  # a CSV of DeepL may name the languages behind them

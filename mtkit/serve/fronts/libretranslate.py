@@ -49,7 +49,8 @@ class LibreTranslate:
         is_html = fields.choice("format", ("text", "html"), "text") == "html"
         source, target, model = fields.text("source"), fields.text("target"), fields.text("model", "") or None
         direction, detected = self._service.detect_direction("\n".join(texts), source, target, model)
-        options = RequestOptions(client=client, alternatives=count, model=model, glossary=fields.terms("glossary"))
+        glossary = await fields.terms("glossary")
+        options = RequestOptions(client=client, alternatives=count, model=model, glossary=glossary)
         if is_html:
             work = self._service.translate_markup(texts, Html(), direction, options)
         else:
@@ -107,8 +108,11 @@ class LibreTranslate:
         )
 
     async def health(self, request: Request) -> Response:
-        """The state of the server: it answers."""
-        return JSONResponse({"status": "ok"})
+        """The state of the server: it answers, and no model has failed (503 otherwise)."""
+        if not (failed := self._service.registry.failures()):
+            return JSONResponse({"status": "ok"})
+        error = f"{', '.join(failed)}: cannot be started; the log says why"
+        return JSONResponse({"status": "error", "error": error}, status_code=503)
 
 
 def _as_dict(detected: DetectedLanguage) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class Page:
         beginnings = [""] * len(lines)
         if (number := fields.integer("sentence", len(lines), maximum=1_000_000)) < len(lines):
             beginnings[number] = fields.text("beginning", "")
-        options = RequestOptions(client=client, sentences=False, details=True, glossary=fields.terms("glossary"))
+        options = RequestOptions(client=client, sentences=False, details=True, glossary=await fields.terms("glossary"))
         work = self._service.translate_lines(lines, direction, options, beginnings=beginnings)
         results = await while_connected(request, work, timeout=self._service.settings.timeout)
         answer = [

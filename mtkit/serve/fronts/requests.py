@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import json
+import re
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_plus
 
 from python_multipart.exceptions import MultipartParseError
 from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from mtkit.errors import DataError
 from mtkit.io.json_text import parse_json, reject_constant
 from mtkit.serve.clients import Clients
-from mtkit.serve.core import Terms
+from mtkit.serve.fronts.exchange import UNCOUNTED_BYTES, body_of
 from mtkit.serve.request_error import RequestError
 from mtkit.translate.fidelity.glossary import Glossary
 
+FORM = "application/x-www-form-urlencoded"
 MAX_FIELDS = 1000
+MAX_FILES = 4
+MAX_VALUES = 50_000  # of JSON
+VALUE_BYTES = 64  # of a value of JSON in memory beside its text
 MAX_TEXTS = 1000  # of a request
 MAX_TERMS = 5000  # of a glossary
+MAX_CHECKED = 64  # glossaries that are known to be valid
+_CHECKED: OrderedDict[bytes, None] = OrderedDict()  # their hashes
 _TRUE, _FALSE = ("1", "true"), ("0", "false")
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_KEY_OF_JSON = re.compile(rb'"api_key"\s*:\s*("(?:[^"\\]|\\.){0,1000}")', re.DOTALL)
+_KEY_OF_FORM = re.compile(rb"(?:^|&)api_key=([^&]{0,1000})")
 
 
 class RequestFields:
@@ -88,10 +102,10 @@ class RequestFields:
             raise RequestError(400, f"{name}: {value[:40]!r} is not one of {', '.join(choices)}")
         return value
 
-    def terms(self, name: str) -> Terms:
-        """A field that is a list of terms, each with its allowed translations; its length is limited.
+    async def terms(self, name: str) -> str:
+        """A field that is a list of terms, each with its allowed translations, as JSON; "" if there are none.
 
-        A form has it as the text of a JSON list.
+        A form has it as the text of a JSON list. It is checked once, and not by the thread that serves all.
         """
         value = self._values.get(name, [])
         if isinstance(value, str):
@@ -104,9 +118,7 @@ class RequestFields:
         for term in value:
             if not isinstance(term, list) or not term or not all(isinstance(form, str) for form in term):
                 raise RequestError(400, f"{name}: each term is a list of the term and its translations")
-        terms = tuple(tuple(map(_without_surrogates, term)) for term in value)
-        check_terms(terms)
-        return terms
+        return await terms_as_json(value) if value else ""
 
     def file(self, name: str) -> UploadFile:
         """A field that is an uploaded file."""
@@ -116,60 +128,131 @@ class RequestFields:
         return value
 
 
-def check_terms(terms: Terms) -> None:
-    """Check the terms of a glossary.
+async def terms_as_json(terms: Sequence[Sequence[str]]) -> str:
+    """The terms of a glossary as JSON.
 
     Raises:
         RequestError: one is blank or too long, or two contradict each other.
     """
-    try:
-        Glossary.of(terms)
-    except DataError as error:
-        raise RequestError(400, f"glossary: {error}") from error
+    text = _without_surrogates(json.dumps(terms, ensure_ascii=False, separators=(",", ":")))
+    digest = hashlib.sha256(text.encode()).digest()
+    if digest not in _CHECKED:
+        try:
+            await asyncio.to_thread(lambda: Glossary.of(json.loads(text)))
+        except DataError as error:
+            raise RequestError(400, f"glossary: {error}") from error
+        _CHECKED[digest] = None
+        if len(_CHECKED) > MAX_CHECKED:
+            _CHECKED.popitem(last=False)
+    return text
 
 
 async def admit(request: Request, clients: Clients, *, lists: Sequence[str] = ()) -> tuple[RequestFields, str]:
     """The fields of a request, and the name of its client, which may ask now.
 
-    Raises:
-        RequestError: the body is not what its type says, the key is missing or wrong, or the client asks too often.
-    """
-    fields = await _read_fields(request, lists=lists)
-    address = "" if request.client is None else request.client.host  # a proxy's client, if the proxy is trusted
-    return fields, clients.admit(_key_of(request, fields), address)
-
-
-def _key_of(request: Request, fields: RequestFields) -> str | None:
-    """The API key of a request: a field, or a header of DeepL's or of the usual form."""
-    if "api_key" in fields and (key := fields.text("api_key")):
-        return key
-    scheme, _, value = request.headers.get("authorization", "").partition(" ")
-    return value.strip() or None if scheme.lower() in ("deepl-auth-key", "bearer") else None
-
-
-async def _read_fields(request: Request, *, lists: Sequence[str] = ()) -> RequestFields:
-    """The fields of a request.
+    The key is looked for before the body is read, or else before more is made of the body than its bytes.
 
     Args:
         request: the request.
+        clients: those who may ask.
         lists: names of fields of forms that are lists even with one value.
 
     Raises:
-        RequestError: the body is not what its type says.
+        RequestError: the body is not what its type says, the key is missing or wrong, or the client asks too often.
     """
+    address = "" if request.client is None else request.client.host  # a proxy's client, if the proxy is trusted
+    body, key = body_of(request), _key_of_head(request)
+    is_known = key is not None or not clients.needs_key
+    client = await clients.admit(key, address) if is_known else address
+    body.set_client(client, is_known=is_known)
     pairs: list[tuple[str, Any]] = list(request.query_params.multi_items())
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content, values = b"", {}
     if kind == "multipart/form-data":
-        try:
-            form = await request.form(max_fields=MAX_FIELDS, max_files=4, max_part_size=1 << 30)
-        except (HTTPException, MultipartParseError, ValueError, KeyError) as error:
-            raise RequestError(400, "the body is not a form of its type, multipart/form-data") from error
-        pairs += form.multi_items()
-    elif kind == "application/x-www-form-urlencoded":
-        pairs += _parse_form(await request.body())
-    elif body := await request.body():
-        return RequestFields({**_collect(pairs, lists), **parse_json_object(body)})
-    return RequestFields(_collect(pairs, lists))
+        pairs += await _read_form(request)
+        key = next((value for name, value in pairs if name == "api_key" and isinstance(value, str)), None)
+    else:
+        content = b"".join([chunk async for chunk in request.stream()])
+        key = None if is_known else _find_key(content, is_form=kind == FORM)
+    if not is_known:
+        client = await clients.admit(key or None, address)
+        body.set_client(client, is_known=True)
+    if kind == FORM:
+        pairs += _parse_form(content)
+    elif content:
+        if len(content) > UNCOUNTED_BYTES:
+            body.hold(4 * len(content) + VALUE_BYTES * _count_values(content))
+        values = parse_json_object(content)
+    fields = RequestFields({**_collect(pairs, lists), **values})
+    fields.text("api_key", "")
+    return fields, client
+
+
+def _key_of_head(request: Request) -> str | None:
+    """The API key in the head of a request: a header of DeepL's or of the usual form, or a field of the address."""
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() in ("deepl-auth-key", "bearer") and value.strip():
+        return value.strip()
+    return request.query_params.get("api_key") or None
+
+
+def _find_key(content: bytes, *, is_form: bool) -> str | None:
+    """The field `api_key` of a form or of JSON that is not parsed; None without one."""
+    if is_form:
+        fields = _KEY_OF_FORM.findall(content)
+        return unquote_plus(fields[-1].decode("latin-1")) if fields else None
+    values = _KEY_OF_JSON.findall(content)
+    try:
+        return str(parse_json(values[-1].decode())) if values else None
+    except ValueError:
+        return None
+
+
+def _count_values(content: bytes) -> int:
+    """The number of values of JSON, of which each takes memory that its bytes do not tell.
+
+    Raises:
+        RequestError: there are more than any request has.
+    """
+    marks = _STRING.sub(b"", content)
+    count = sum(marks.count(mark) for mark in (b",", b"[", b"{"))
+    if count > MAX_VALUES:
+        raise RequestError(400, f"the body is JSON of more than {MAX_VALUES:,} values")
+    return count
+
+
+class _FormReader(MultiPartParser):
+    """The fields and files of a form; what is not in files is limited together."""
+
+    text_bytes = 0
+    max_text_bytes = 0
+
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        """Take a part of a value; called by the parser."""
+        if self._current_part.file is None:
+            self.text_bytes += end - start
+            if self.text_bytes > self.max_text_bytes:
+                raise RequestError(413, f"the fields of the request have more than {self.max_text_bytes:,} bytes")
+        super().on_part_data(data, start, end)
+
+
+async def _read_form(request: Request) -> list[tuple[str, Any]]:
+    """The fields and files of a form.
+
+    Raises:
+        RequestError: it is not a form, or too long.
+    """
+    body = body_of(request)
+    reader = _FormReader(
+        request.headers, request.stream(), max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=1 << 30
+    )
+    reader.max_text_bytes = body.max_text_bytes
+    try:
+        items = (await reader.parse()).multi_items()
+    except (MultiPartException, MultipartParseError, ValueError, KeyError) as error:
+        raise RequestError(400, "the body is not a form of its type, multipart/form-data") from error
+    body.uploads += [value for _, value in items if isinstance(value, UploadFile)]
+    return items
 
 
 def _collect(pairs: Sequence[tuple[str, Any]], lists: Sequence[str]) -> dict[str, Any]:

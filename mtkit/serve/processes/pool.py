@@ -10,10 +10,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mtkit.errors import ComputeError
 from mtkit.hardware import memory_of
@@ -28,7 +28,8 @@ MAX_TEXTS = 256
 # Workers that end with a text alone, after which it gets an error. A worker that somebody kills looks the same, and one
 # is killed a few times in a row at most.
 MAX_FAILURES = 6
-RETRY_SECONDS = 0.5
+RETRY_SECONDS = 0.5  # after which a process that cannot be started is tried again, then twice as long each time
+MAX_RETRY_SECONDS = 30.0
 LOOK_SECONDS = 1.0  # between looks whether somebody still waits for a batch; most take less
 MEASURED_SECONDS = 1.0  # since memory was measured, which takes milliseconds
 
@@ -55,17 +56,27 @@ class ModelPool:
     Attributes:
         busy: batches that are being translated.
         rate: characters that a worker translates in a second.
+        failure: why no process can be started now; None: one can.
     """
 
-    def __init__(self, settings: dict[str, Any], queue: FairQueue, workers: int, metrics: ServerMetrics) -> None:
-        """Take the settings, as the process receives them."""
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        queue: FairQueue,
+        workers: int,
+        metrics: ServerMetrics,
+        *,
+        note: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """Take the settings, as the process receives them, and what receives messages for the log."""
         self._settings, self._queue, self._num_workers, self._metrics = settings, queue, workers, metrics
         self._tasks: list[asyncio.Task[None]] = []
         self._pids: set[int] = set()
-        self._is_retired = False
+        self._retired = asyncio.Event()
         self._forking = asyncio.Lock()
         self._bytes, self._measured = 0, -math.inf
         self.busy, self.rate = 0, FIRST_RATE
+        self._note, self.failure = note, cast("str | None", None)
 
     async def start(self) -> None:
         """Start the processes.
@@ -115,12 +126,18 @@ class ModelPool:
 
     async def _work(self) -> None:
         """Translate batches with one worker, and with the next one when it dies, until the pool is retired."""
-        while not self._is_retired:
+        seconds = RETRY_SECONDS
+        while not self._retired.is_set():
             try:
                 sock, pid = await self._start_worker()
-            except (ComputeError, EOFError, OSError):
-                await asyncio.sleep(RETRY_SECONDS)
+            except (ComputeError, EOFError, OSError) as error:
+                self._set_failure(str(error) or "its process ends at once")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._retired.wait(), seconds)
+                seconds = min(2 * seconds, MAX_RETRY_SECONDS)
                 continue
+            self._set_failure(None)
+            seconds = RETRY_SECONDS
             self._pids.add(pid)
             try:
                 while await self._translate_batch(sock, pid):
@@ -129,14 +146,22 @@ class ModelPool:
                 sock.close()
                 self._pids.discard(pid)
 
+    def _set_failure(self, failure: str | None) -> None:
+        """Store why no process can be started, and report what is new."""
+        if failure is not None and failure != self.failure:
+            self._note(f"{self._settings['model']}: cannot be started again, so that its requests wait: {failure}")
+        elif failure is None and self.failure is not None:
+            self._note(f"{self._settings['model']}: started again")
+        self.failure = failure
+
     async def _translate_batch(self, sock: socket.socket, pid: int) -> bool:
         """Translate the next batch; False if the worker has died or is not needed any longer.
 
         A worker whose requests were all dropped is ended: a new one costs milliseconds.
         """
-        while not self._is_retired and not (batch := self._queue.take(self._batch_size(), MAX_TEXTS)):
+        while not self._retired.is_set() and not (batch := self._queue.take(self._batch_size(), MAX_TEXTS)):
             await self._queue.wait()
-        if self._is_retired:  # what waits is for the next version
+        if self._retired.is_set():  # what waits is for the next version
             return False
         loop, begun = asyncio.get_running_loop(), time.perf_counter()
         timer: asyncio.TimerHandle
@@ -170,7 +195,7 @@ class ModelPool:
         self.rate += 0.5 * (characters / seconds - self.rate)
         self._metrics.batch_texts.observe(len(batch))
         self._metrics.batch_seconds.observe(seconds)
-        return not self._is_retired
+        return not self._retired.is_set()
 
     def _batch_size(self) -> int:
         """Characters of the next batch: a worker's share of what waits, at most what takes it BATCH_SECONDS.
@@ -203,7 +228,7 @@ class ModelPool:
 
     async def retire(self) -> None:
         """End the processes when they have finished what they translate."""
-        self._is_retired = True
+        self._retired.set()
         self._queue.wake()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._end()

@@ -7,6 +7,7 @@ sockets, which happens however it ends; signals are the server's to handle.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -126,7 +127,7 @@ class Variants:
                 split_sentences=options["sentences"],
                 with_scores=options["details"],
                 source_prefix=SourcePrefix(tag=options["tag"]),
-                glossary=Glossary.of(options["glossary"]) if options["glossary"] else None,
+                glossary=Glossary.of(json.loads(options["glossary"])) if options["glossary"] else None,
             )
             self._variants[key] = base.varied(search=search, options=changed)
             if len(self._variants) > MAX_VARIANTS:

@@ -7,6 +7,7 @@ columns, the preferred one first. A term without a translation, as each line of 
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,8 +71,7 @@ class Glossary:
             )
         if known is None:
             self.terms[key], self._places[key] = allowed, place
-            self._by_key.setdefault(key[:_KEY], []).append(key)
-            self._by_key[key[:_KEY]].sort(key=len, reverse=True)
+            bisect.insort(self._by_key.setdefault(key[:_KEY], []), key, key=lambda each: -len(each))
 
     def find(self, line: str) -> list[Term]:
         """The terms in a line, the longest ones first where they overlap; a term is whole words."""

@@ -95,7 +95,7 @@ def test_a_body_that_is_too_long_is_not_read(server: Server) -> None:
     response = server.client.post("/translate", content=b"x" * 10_000_000)
     assert response.status_code == 413
     with socket.create_connection((server.host, server.port)) as sock:
-        sock.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        sock.sendall(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         with pytest.raises(OSError):  # noqa: PT012
             for _ in range(200):
                 sock.sendall(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
@@ -122,10 +122,10 @@ def test_other_methods(server: Server) -> None:
     [
         b"\x00\x01\x02\x03\r\n\r\n",
         b"GET /nothing HTTP/9.9\r\n\r\n",
-        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
-        b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"GET /nothing HTTP/1.1\r\nHost: x\r\n" + b"A: " + b"x" * 100_000 + b"\r\n\r\n",
-        b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+        b"POST /translate HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n" + b"A: " + b"x" * 100_000 + b"\r\n\r\n",
+        b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
 )
 def test_what_is_no_request(server: Server, raw: bytes) -> None:
@@ -136,9 +136,9 @@ def test_what_is_no_request(server: Server, raw: bytes) -> None:
 
 
 def test_a_request_of_two_lengths_hides_no_other(server: Server) -> None:
-    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
     with socket.create_connection((server.host, server.port), timeout=20) as sock:
-        sock.sendall(head + b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        sock.sendall(head + b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         received = b""
         while more := sock.recv(1000):  # until the server closes the connection
             received += more
@@ -158,7 +158,7 @@ def test_an_address_that_is_none(server: Server) -> None:
 
 def test_clients_that_leave_in_the_middle(server: Server) -> None:
     body = json.dumps(GOOD).encode()
-    head = b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    head = b"POST /translate HTTP/1.1\r\nHost: [::1]\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     for cut in (0, 10, len(body)):
         for _ in range(20):
             with socket.create_connection((server.host, server.port)) as sock:
@@ -167,7 +167,7 @@ def test_clients_that_leave_in_the_middle(server: Server) -> None:
 
 
 def test_many_requests_on_one_connection(server: Server) -> None:
-    request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with socket.create_connection((server.host, server.port), timeout=60) as sock:
         sock.sendall(request * 2000)
         received = b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -47,9 +48,9 @@ def test_sentences(server: Server, translated: Callable[..., list[str]]) -> None
     assert texts(post(server, text=[TEXT], split_sentences="0", **fields)) == translated([TEXT], "--no-split-sentences")
     lines = "the dog\nsees a cat"
     assert texts(post(server, text=[lines], **fields)) == ["\n".join(translated(lines.split("\n")))]
-    assert texts(post(server, text=[lines], split_sentences="nonewlines", **fields)) == translated(
-        ["the dog sees a cat"]
-    )
+    for end, split in itertools.product(("\n", "\r\n", "\r"), ("nonewlines", "0")):
+        joined = post(server, text=[lines.replace("\n", end)], split_sentences=split, **fields)
+        assert texts(joined) == translated(["the dog sees a cat"]), (end, split)
 
 
 def test_tags(server: Server, translated: Callable[..., list[str]]) -> None:

@@ -155,3 +155,40 @@ def test_a_compressed_archive_is_refused(tmp_path: Path) -> None:
         file.writestr("archive/data/0", bytes(1 << 20))
     with pytest.raises(DataError, match="torch compresses nothing"):
         read_torch_file(path)
+
+
+def test_tensors_that_share_a_storage_do_not_become_many_times_the_file(tmp_path: Path) -> None:
+    table = torch.zeros(1000, 10)
+    for count, is_read in ((4, True), (200, False)):
+        path = save(tmp_path / "x.bin", {f"w{number}": table for number in range(count)})
+        if is_read:
+            assert len(read_torch_file(path)) == count
+        else:
+            with pytest.raises(DataError, match="8,000,000 bytes of tensors would come out of it"):
+                read_torch_file(path)
+
+
+@pytest.mark.parametrize("instruction", [b")", b"}", b"N", b"\x88", b"(", b"K\x01", b")\x85", b"X\x00\x00\x00\x00"])
+@pytest.mark.parametrize("end", [b"", b"."])
+def test_a_pickle_without_an_end_is_read_for_a_time(tmp_path: Path, instruction: bytes, end: bytes) -> None:
+    """However it goes on: its stack would take gigabytes, and its reading minutes."""
+    content = b"\x80\x02" + instruction * ((15 << 20) // len(instruction)) + end
+    with pytest.raises(DataError, match="no end in its first 1,000,000 instructions"):
+        read_torch_file(archive(tmp_path / "x.bin", content))
+    with pytest.raises(DataError, match="short"):
+        read_torch_file(archive(tmp_path / "x.bin", bytes(17 << 20)))
+
+
+def test_members_that_overlap_are_refused(tmp_path: Path) -> None:
+    """Two names of one member, each of which would be read into memory of its own."""
+    path = archive(tmp_path / "x.bin", tensor_pickle("2 2", "2 1"))
+    with zipfile.ZipFile(path, "a") as file:
+        (stored,) = [each for each in file.infolist() if each.filename.endswith("/0")]
+        for number in range(1, 200):
+            info = zipfile.ZipInfo(f"archive/data/{number}")
+            info.header_offset, info.file_size, info.compress_size = stored.header_offset, 1 << 16, 1 << 16
+            info.CRC = stored.CRC
+            file.filelist.append(info)
+        file._didModify = True  # type: ignore[attr-defined]
+    with pytest.raises(DataError, match="longer than the file together"):
+        read_torch_file(path)

@@ -1,4 +1,4 @@
-"""Documents of a server that fail unexpectedly: they end, count no longer, and leave no files."""
+"""Documents of a server: those that end, or fail, count no longer, and their files go after a time."""
 
 from __future__ import annotations
 
@@ -50,13 +50,11 @@ def test_error_of_the_server_ends_a_document(service: UpperCase, tmp_path: Path)
         failed = await jobs.start(upload(), DIRECTION, OPTIONS)
         with pytest.raises(ValueError, match="an unknown case"):
             await jobs.finish(failed)
-        failed.created -= document_jobs.KEPT_SECONDS + 1
         service.error = None
         job = await jobs.start(upload(), DIRECTION, OPTIONS)  # the place of the client is free
         await jobs.finish(job)
         output = job.output.read_bytes()
         service.error = ValueError("again")
-        job.created -= document_jobs.KEPT_SECONDS + 1
         await jobs.start(upload(), DIRECTION, OPTIONS)
         await jobs.close()
         return failed.error, output
@@ -122,3 +120,49 @@ def test_the_end_of_a_server_ends_its_documents(service: UpperCase, monkeypatch:
         return job.error
 
     assert asyncio.run(run()) == "a.de.md was not translated: the server has ended"
+
+
+def test_finished_documents_take_no_place_and_are_deleted_by_a_timer(
+    service: UpperCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document_jobs, "KEPT_SECONDS", 0.05)
+
+    async def run() -> tuple[int, int]:
+        jobs = DocumentJobs(cast(TranslationService, service))
+        kept = []
+        for _ in range(5):  # with one place
+            kept.append(await jobs.start(upload(), DIRECTION, OPTIONS))
+            await jobs.finish(kept[-1])
+        before = len([*tmp_path.rglob("target.md")])
+        while any(job.output.exists() for job in kept):  # nobody asks for them
+            await asyncio.sleep(0.01)
+        with pytest.raises(RequestError, match="no such document"):
+            jobs.find(kept[0].identifier)
+        folders = len([*tmp_path.glob(".mtkit-serve.*/*")])
+        await jobs.close()
+        return before, folders
+
+    before, folders = asyncio.run(run())
+    assert before >= 1
+    assert folders == 0
+
+
+def test_documents_beyond_those_of_a_client_replace_its_own(
+    service: UpperCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document_jobs, "MAX_KEPT_OF_CLIENT", 3)
+
+    async def run() -> list[bool]:
+        jobs = DocumentJobs(cast(TranslationService, service))
+        other = await jobs.start(upload(), DIRECTION, RequestOptions(client="other"))
+        await jobs.finish(other)
+        mine = []
+        for _ in range(6):
+            mine.append(await jobs.start(upload(), DIRECTION, OPTIONS))
+            await jobs.finish(mine[-1])
+        await asyncio.sleep(0)
+        exist = [job.output.exists() for job in (other, *mine)]
+        await jobs.close()
+        return exist
+
+    assert asyncio.run(run()) == [True, False, False, False, True, True, True]

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from mtkit.errors import ComputeError
 from mtkit.serve.fair_queue import FairQueue, QueuedRequest
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.processes.pool import ModelPool
@@ -130,3 +131,56 @@ def test_a_model_that_is_needed_again_while_it_is_unloaded_has_one_pool(monkeypa
         return registry.started - len(registry.ended), sum(each.pool is not None for each in registry.models)
 
     assert asyncio.run(run()) == (2, 2)
+
+
+def test_a_model_that_cannot_be_started_again_says_so_once(monkeypatch: Any) -> None:
+    monkeypatch.setattr("mtkit.serve.processes.pool.RETRY_SECONDS", 0.001)
+
+    async def run() -> tuple[list[str], list[str | None]]:
+        notes: list[str] = []
+        pool = _Pool(FairQueue(), [])
+        pool._settings, pool._note = {"model": "runs/m"}, notes.append
+        reasons = ["no memory", "no memory", "no memory", "no such folder", "no such folder"]
+        states: list[str | None] = []
+
+        async def start_worker() -> tuple[socket.socket, int]:
+            states.append(pool.failure)
+            if reasons:
+                raise ComputeError(reasons.pop(0))
+            return await pool._fork()
+
+        pool._start_worker = start_worker  # type: ignore[method-assign]
+        await pool.start()
+        while len(states) < 6:
+            await asyncio.sleep(0.001)
+        await let_all_run()
+        states.append(pool.failure)
+        await pool.retire()
+        return notes, states
+
+    notes, states = asyncio.run(run())
+    assert states == [None, *["no memory"] * 3, *["no such folder"] * 2, None]
+    assert notes == [
+        "runs/m: cannot be started again, so that its requests wait: no memory",
+        "runs/m: cannot be started again, so that its requests wait: no such folder",
+        "runs/m: started again",
+    ]
+
+
+def test_a_pool_that_waits_to_try_again_ends_at_once(monkeypatch: Any) -> None:
+    monkeypatch.setattr("mtkit.serve.processes.pool.RETRY_SECONDS", 3600.0)
+
+    async def run() -> None:
+        pool = _Pool(FairQueue(), [])
+        pool._settings = {"model": "runs/m"}
+
+        async def start_worker() -> tuple[socket.socket, int]:
+            raise ComputeError("no memory")
+
+        pool._start_worker = start_worker  # type: ignore[method-assign]
+        await pool.start()
+        await let_all_run()
+        async with asyncio.timeout(60):
+            await pool.retire()
+
+    asyncio.run(run())

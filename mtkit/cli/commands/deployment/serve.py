@@ -48,8 +48,12 @@ def serve(
         str, typer.Option("--root-path", metavar="PATH", help="Path below which a proxy serves, such as /mt.")
     ] = "",
     trusted_proxies: Annotated[
-        str, typer.Option("--trusted-proxies", metavar="ADDRESSES", help="Whose forwarded headers count.")
-    ] = "127.0.0.1",
+        str | None,
+        typer.Option("--trusted-proxies", metavar="ADDRESSES", help="Whose forwarded headers count."),
+    ] = None,
+    allowed_hosts: Annotated[
+        str, typer.Option("--allowed-hosts", metavar="NAMES", help="Names of the server, and sites that may write.")
+    ] = "",
     suggestions: Annotated[
         Path | None, typer.Option("--suggestions", metavar="FILE", help="TMX that takes suggestions of users.")
     ] = None,
@@ -95,6 +99,7 @@ def serve(
         cache_bytes=int(cache * 1e6),
         root_path=root_path,
         trusted_proxies=trusted_proxies,
+        allowed_hosts=allowed_hosts,
         suggestions=suggestions,
         log=log,
     )
