@@ -18,6 +18,7 @@ from __future__ import annotations
 import operator
 import re
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
+from importlib import import_module
 from typing import Any, ClassVar, NoReturn, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -80,6 +81,21 @@ def _values(config: Any) -> tuple[Any, ...]:
 
 def _is_multiple(value: float, factor: float) -> bool:
     return value % factor == 0
+
+
+def load_class(path: str) -> Any:
+    """Class at a path below mtkit, such as `layers.positions.rope:RoPE`; its module is imported."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(f"mtkit.{module}"), name)
+
+
+def construct(config: Any, *args: Any, **kwargs: Any) -> T:  # type: ignore[type-var]
+    """Object of the class that a configuration names in `builds`, made of the configuration and further arguments.
+
+    The class is imported here, so that recipes are read and checked without torch.
+    """
+    built: T = load_class(config.builds)(config, *args, **kwargs)
+    return built
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ import math
 import torch
 from torch.testing import assert_close
 
-from mtkit.layers.recurrent.additive_attention import AdditiveAttention
+from mtkit.layers.recurrent.config import AdditiveConfig
 
 
 @torch.no_grad()
@@ -37,7 +37,7 @@ def check(attention, width):
 
 def make():
     torch.manual_seed(0)
-    attention = AdditiveAttention(5, 6, 7).double()
+    attention = AdditiveConfig().build(5, 6, 7).double()
     torch.nn.init.normal_(attention.key.bias)
     return attention
 

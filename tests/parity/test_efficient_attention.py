@@ -6,20 +6,21 @@ import pytest
 import torch
 
 from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
-from mtkit.layers.attention.linear import PerformerAttention, orthogonal_features
-from mtkit.layers.attention.multi_head import SelfAttentionParts
+from mtkit.layers.attention.linear import orthogonal_features
+from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.attention.sparse import sliding_window
 from mtkit.layers.attention.sparse.config import LongformerConfig
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
 from tests.parity.references import relative_error, shake, transformers_module
+from tests.toy.attention import parts
 
 D, H, K, B = 16, 2, 8, 2
 
 
 def build(config, causal=False):
-    parts = SelfAttentionParts(
+    parts = AttentionParts(
         d_model=D, heads=Heads(H, H, K), position=Position(), causal=causal, dropout=0.0, norm="none"
     )
     layer = config.build(parts)
@@ -110,7 +111,7 @@ def performer_error(num_features: int) -> float:
     keys = KVCache.of(k, v, torch.arange(24).expand(4, -1), None)
     errors = []
     for _ in range(60):
-        kernel = PerformerAttention(position=Position(), head_dim=K, num_features=num_features, causal=False)
+        kernel = PerformerConfig(num_features=num_features).build_kernel(parts(D, Heads(1, 1, K)))
         errors.append((kernel(q, keys, None)[0] - truth).square().mean())
     return float(torch.stack(errors).mean().sqrt())
 

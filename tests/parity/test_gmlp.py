@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from mtkit.errors import DataError
 from mtkit.layers.attention.config import GatedMLPConfig
-from mtkit.layers.attention.multi_head import SelfAttentionParts
+from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.cache.state import EmptyState
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
@@ -18,7 +18,7 @@ D, E, N = 4, 6, 9
 
 def build(**keys):
     torch.manual_seed(0)
-    parts = SelfAttentionParts(
+    parts = AttentionParts(
         d_model=D, heads=Heads(2, 2, 2), position=Position(), causal=False, dropout=0.0, norm="none"
     )
     return GatedMLPConfig(d_inner=E, max_length=N, **keys).build(parts).double()

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mtkit.layers.attention.multi_head import SelfAttentionParts
+from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.attention.sparse.config import LSHConfig
 from mtkit.layers.attention.sparse.lsh import NORM_EPSILON
 from mtkit.layers.cache.kv_cache import KVCache
@@ -23,7 +23,7 @@ def build(config, positions=None):
 
 
 def parts(position):
-    return SelfAttentionParts(d_model=D, heads=HEADS, position=position, causal=False, dropout=0.0, norm="none")
+    return AttentionParts(d_model=D, heads=HEADS, position=position, causal=False, dropout=0.0, norm="none")
 
 
 def dense(kernel, q, v, length):

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.errors import DataError
-from mtkit.layers.attention.softmax import SoftmaxAttention, causal, full
+from mtkit.layers.attention.softmax import causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.absolute_config import BinaryConfig, IndexConfig, RelativeIndexConfig, SinusoidalConfig
@@ -21,6 +21,7 @@ from mtkit.layers.recurrent.stack import RecurrentLayer
 from mtkit.models.rnn.config import AttentionRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from tests.parity.references import shake
+from tests.toy.attention import softmax_kernel
 
 D, H, K, B, T, V = 12, 3, 4, 2, 5, 9
 HEADS = Heads(H, H, K)
@@ -36,8 +37,7 @@ def test_tupe_equals_the_papers_equation(pattern, relative):
     shake(tupe)
     q, k, v = torch.randn(3, B, H, T, K).double()
     pos = torch.stack([torch.arange(T), torch.arange(T) + 7])
-    kernel = SoftmaxAttention(position=tupe, pattern=pattern, dropout=0.0)
-    y, _ = kernel(q, KVCache.of(k, v, pos, None), None)
+    y, _ = softmax_kernel(tupe, causal=pattern is causal)(q, KVCache.of(k, v, pos, None), None)
     for b in range(B):
         p = [nn.functional.layer_norm(tupe.table.weight[i], (D,), tupe.norm.weight, tupe.norm.bias) for i in pos[b]]
         for h in range(H):

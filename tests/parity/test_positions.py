@@ -6,17 +6,28 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.layers.attention.softmax import SoftmaxAttention, causal, full
+from mtkit.layers.attention.softmax import causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads, join_heads, split_heads
 from mtkit.layers.positions.absolute_config import SinusoidalConfig
 from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.config import DeBERTaConfig, LinearScaling, NoScaling, NTKScaling, RoPEConfig
-from mtkit.layers.positions.relative import ALiBi, Shaw, T5Bias, TransformerXLPosition, relative_position_bucket
-from mtkit.layers.positions.rope import RoPE
+from mtkit.layers.positions.config import (
+    ALiBiConfig,
+    DeBERTaConfig,
+    LinearScaling,
+    NoScaling,
+    NTKScaling,
+    RoPEConfig,
+    ShawConfig,
+    T5BiasConfig,
+    TransformerXLConfig,
+)
+from mtkit.layers.positions.relative import relative_position_bucket
 from tests.parity.references import relative_error, shake, transformers_module
+from tests.toy.attention import softmax_kernel
 
 D, H, K, B, T = 24, 3, 8, 2, 9
+HEADS = Heads(H, H, K)
 
 
 def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -28,8 +39,7 @@ def attend(position: Position, pattern=full, kv_heads: int = H) -> tuple[Tensor,
     """Output of our kernel on random queries, keys and values, and these."""
     q, k, v, pos = inputs()
     k, v = k[:, :kv_heads], v[:, :kv_heads]
-    kernel = SoftmaxAttention(position=position, pattern=pattern, dropout=0.0)
-    y, _ = kernel(q, KVCache.of(k, v, pos, None), None)
+    y, _ = softmax_kernel(position, causal=pattern is causal)(q, KVCache.of(k, v, pos, None), None)
     return y, (q, k, v)
 
 
@@ -38,7 +48,7 @@ def test_interleaved_rope_equals_gptj():
     q, _, _, pos = inputs()
     sin, cos = theirs.create_sinusoidal_positions(T, K).unsqueeze(0).chunk(2, dim=-1)
     expected = theirs.apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
-    assert relative_error(RoPE(K, base=1e4, divisor=1.0, rotate_half=False).rotate(q, pos), expected) < 1e-5
+    assert relative_error(RoPEConfig().module(D, HEADS, causal=False).rotate(q, pos), expected) < 1e-5
 
 
 @pytest.mark.parametrize("scaling", [NoScaling(), LinearScaling(factor=4.0), NTKScaling(factor=2.0)])
@@ -67,8 +77,8 @@ def test_causal_alibi_equals_bloom(heads):
     theirs = transformers_module("models.bloom.modeling_bloom")
     q, k, v = torch.randn(3, B, heads, T, K)
     pos = torch.arange(T).expand(B, -1)
-    kernel = SoftmaxAttention(position=ALiBi(heads), pattern=causal, dropout=0.0)
-    output, _ = kernel(q, KVCache.of(k, v, pos, None), None)
+    alibi = ALiBiConfig().module(D, Heads(heads, heads, K), causal=True)
+    output, _ = softmax_kernel(alibi, causal=True)(q, KVCache.of(k, v, pos, None), None)
     bias = theirs.build_alibi_tensor(torch.ones(B, T), heads, torch.float32).view(B, heads, 1, T)
     score = q @ k.mT / math.sqrt(K) + bias
     expected = score.masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf).softmax(-1) @ v
@@ -76,7 +86,7 @@ def test_causal_alibi_equals_bloom(heads):
 
 
 def test_symmetric_alibi_equals_its_definition():
-    output, (q, k, v) = attend(ALiBi(8 if H == 8 else H))
+    output, (q, k, v) = attend(ALiBiConfig().module(D, HEADS, causal=False))
     expected = torch.zeros_like(q)
     for h, slope in enumerate([2**-4, 2**-8, 2**-2]):  # two heads of the sequence for 2, then the first for 4
         for i in range(T):
@@ -93,7 +103,7 @@ def test_t5_buckets_and_bias_equal_t5(is_causal, scaled):
     assert relative_position_bucket(distances, 32, max_distance=128, causal=is_causal).equal(expected)
     config = theirs.T5Config(d_model=D, d_kv=K, num_heads=H, is_decoder=is_causal, dropout_rate=0.0)
     layer = theirs.T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
-    ours = T5Bias(H, num_buckets=32, max_distance=128, causal=is_causal, scaled=scaled)
+    ours = T5BiasConfig(scaled=scaled).module(D, HEADS, causal=is_causal)
     shake(ours)
     layer.relative_attention_bias.load_state_dict(ours.table.state_dict())
     output, (q, k, v) = attend(ours, causal if is_causal else full)
@@ -123,15 +133,14 @@ def test_disentangled_attention_equals_deberta(span):
     q, k, v = split_heads(layer.in_proj(x), H).chunk(3, dim=-1)
     q, v = q + split_heads(layer.q_bias.view(1, 1, -1), H), v + split_heads(layer.v_bias.view(1, 1, -1), H)
     pos = torch.arange(T).expand(B, -1)
-    kernel = SoftmaxAttention(position=ours, pattern=full, dropout=0.0)
-    output, _ = kernel(q, KVCache.of(k, v, pos, None), None)
+    output, _ = softmax_kernel(ours, causal=False)(q, KVCache.of(k, v, pos, None), None)
     assert relative_error(join_heads(output), expected) < 1e-5
 
 
 @pytest.mark.parametrize("clip", [2, 16])
 def test_shaw_equals_the_papers_equations(clip):
     """Equations 3 and 4, one pair at a time."""
-    ours = Shaw(K, K, clip)
+    ours = ShawConfig(max_distance=clip).module(D, HEADS, causal=False)
     shake(ours)
     output, (q, k, v) = attend(ours)
     expected = torch.zeros_like(q)
@@ -148,7 +157,7 @@ def test_shaw_equals_the_papers_equations(clip):
 @pytest.mark.parametrize("pattern", [causal, full])
 def test_transformer_xl_equals_the_papers_equation(pattern, kv_heads):
     """The four terms of section 3.3, one pair at a time."""
-    ours = TransformerXLPosition(D, H, K)
+    ours = TransformerXLConfig().module(D, HEADS, causal=pattern is causal)
     shake(ours)
     output, (q, k, v) = attend(ours, pattern, kv_heads)
     k, v = k.expand(-1, H, -1, -1), v.expand(-1, H, -1, -1)

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from mtkit.layers.recurrent.cells import CellState, GRUCell, LSTMCell, ResetBeforeGRUCell
+from mtkit.layers.recurrent.cells import CellState
+from mtkit.layers.recurrent.config import GRUCellConfig, LSTMCellConfig
 from mtkit.layers.recurrent.stack import BidirectionalLayer, RecurrentLayer
 
 D_IN, D, B, T = 5, 8, 3, 6
@@ -13,7 +14,7 @@ D_IN, D, B, T = 5, 8, 3, 6
 
 def lstm_from_torch(theirs, suffix=""):
     """Torch orders the gates i, f, g, o, and has two biases, whose sum is ours."""
-    cell = LSTMCell(D_IN, D)
+    cell = LSTMCellConfig().build(D_IN, D, 0.0)
     order = torch.cat([torch.arange(D) + D * gate for gate in (0, 1, 3, 2)])
     with torch.no_grad():
         cell.input_proj.weight.copy_(theirs.get_parameter("weight_ih_l0" + suffix)[order])
@@ -24,7 +25,7 @@ def lstm_from_torch(theirs, suffix=""):
 
 
 def gru_from_torch(theirs, suffix=""):
-    cell = GRUCell(D_IN, D)
+    cell = GRUCellConfig().build(D_IN, D, 0.0)
     with torch.no_grad():
         for layer, kind in ((cell.input_proj, "ih"), (cell.recurrent, "hh")):
             layer.weight.copy_(theirs.get_parameter(f"weight_{kind}_l0{suffix}"))
@@ -79,10 +80,10 @@ def test_bidirectional_layer_with_padding_equals_torchs_packed_sequences(kind):
     assert_close(torch.stack([state.h for state in ends]), h)
 
 
-@pytest.mark.parametrize("make", [LSTMCell, GRUCell, ResetBeforeGRUCell])
-def test_steps_equal_the_whole_sequence(make):
+@pytest.mark.parametrize("config", [LSTMCellConfig(), GRUCellConfig(), GRUCellConfig(reset_gate="before")])
+def test_steps_equal_the_whole_sequence(config):
     torch.manual_seed(0)
-    layer = RecurrentLayer(make(D_IN, D))
+    layer = RecurrentLayer(config.build(D_IN, D, 0.0))
     x = torch.randn(B, T, D_IN)
     whole, end = layer(x)
     state = layer.cell.zero_state(x)
@@ -95,7 +96,7 @@ def test_steps_equal_the_whole_sequence(make):
 def test_reset_before_gru_equals_the_papers_equations():
     """Bahdanau et al. 2015, appendix A.1.1, as scalar loops; the paper's z is 1 - z here."""
     torch.manual_seed(0)
-    cell = ResetBeforeGRUCell(D_IN, D).double()
+    cell = GRUCellConfig(reset_gate="before").build(D_IN, D, 0.0).double()
     nn.init.normal_(cell.input_proj.bias)
     x, h = torch.randn(1, D_IN, dtype=torch.float64), torch.randn(1, D, dtype=torch.float64)
     output = RecurrentLayer(cell).step(x, CellState(h)).h

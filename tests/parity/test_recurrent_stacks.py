@@ -6,8 +6,15 @@ from torch import nn
 from torch.testing import assert_close
 
 from mtkit.layers.norms.config import LayerNormConfig
-from mtkit.layers.recurrent.cells import CellState, LayerNormGRUCell, LayerNormLSTMCell
-from mtkit.layers.recurrent.config import GRUCellConfig, LSTMCellConfig, PlainConnectionConfig, ResidualConnectionConfig
+from mtkit.layers.recurrent.cells import CellState
+from mtkit.layers.recurrent.config import (
+    GRUCellConfig,
+    LayerNormGRUCellConfig,
+    LayerNormLSTMCellConfig,
+    LSTMCellConfig,
+    PlainConnectionConfig,
+    ResidualConnectionConfig,
+)
 from mtkit.layers.recurrent.stack import RecurrentLayer
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 
@@ -71,7 +78,7 @@ def randomised(cell):
 @torch.no_grad()
 def test_layer_norm_lstm_equals_the_papers_equations():
     """Ba et al. 2016, supplementary material, as scalar loops."""
-    cell, x, h = randomised(LayerNormLSTMCell(D_IN, D))
+    cell, x, h = randomised(LayerNormLSTMCellConfig().build(D_IN, D, 0.0))
     c = torch.randn(D).double()
     output = RecurrentLayer(cell).step(x.unsqueeze(0), CellState(h.unsqueeze(0), c.unsqueeze(0)))
     from_h = normalise([row @ h for row in cell.recurrent.weight], cell.recurrent_norm)
@@ -87,7 +94,7 @@ def test_layer_norm_lstm_equals_the_papers_equations():
 @torch.no_grad()
 def test_layer_norm_gru_equals_the_papers_equations():
     """Ba et al. 2016, supplementary material, as scalar loops; the paper's z is 1 - z here."""
-    cell, x, h = randomised(LayerNormGRUCell(D_IN, D))
+    cell, x, h = randomised(LayerNormGRUCellConfig().build(D_IN, D, 0.0))
     output = RecurrentLayer(cell).step(x.unsqueeze(0), CellState(h.unsqueeze(0))).h[0]
     from_h, from_x = [row @ h for row in cell.recurrent.weight], [row @ x for row in cell.input_proj.weight]
     gates_h, gates_x = (
@@ -100,9 +107,9 @@ def test_layer_norm_gru_equals_the_papers_equations():
         assert_close(output[k], (1 - z) * h[k] + z * (n_x[k] + r * n_h[k]).tanh())
 
 
-@pytest.mark.parametrize("make", [LayerNormLSTMCell, LayerNormGRUCell])
-def test_layer_norm_cells_step_by_step_equal_the_whole_sequence(make):
-    layer = RecurrentLayer(randomised(make(D_IN, D))[0])
+@pytest.mark.parametrize("config", [LayerNormLSTMCellConfig(), LayerNormGRUCellConfig()])
+def test_layer_norm_cells_step_by_step_equal_the_whole_sequence(config):
+    layer = RecurrentLayer(randomised(config.build(D_IN, D, 0.0))[0])
     x = torch.randn(B, T, D_IN).double()
     whole, _ = layer(x)
     state = layer.cell.zero_state(x)

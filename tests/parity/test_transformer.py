@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.attention.multi_head import Heads, SelfAttention
-from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention, causal, full
+from mtkit.layers.attention.softmax import DotProductAttention, causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.norms.config import PostNormConfig, PreNormConfig
 from mtkit.layers.norms.residual import PostNorm
@@ -15,6 +15,7 @@ from mtkit.layers.positions.base import Position
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer
 from mtkit.models.transformer.model import Transformer
+from tests.toy.attention import self_attention
 
 D, H, FF, V, B, S, T = 16, 4, 24, 30, 3, 7, 5
 
@@ -50,8 +51,7 @@ def shake(module: nn.Module) -> None:
 
 @pytest.mark.parametrize("pattern", [full, causal])
 def test_self_attention_equals_torch(pattern):
-    kernel = SoftmaxAttention(position=Position(), pattern=pattern, dropout=0.0)
-    ours = SelfAttention(D, Heads(H, H, D // H), position=Position(), kernel=kernel)
+    ours = self_attention(D, Heads(H, H, D // H), causal=pattern is causal)
     theirs = nn.MultiheadAttention(D, H, batch_first=True)
     shake(ours)
     copy_self(ours, theirs)

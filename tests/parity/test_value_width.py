@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from mtkit.compression.heads import prune_heads
 from mtkit.layers.attention.config import FullAttentionConfig, LinformerConfig, PerformerConfig
-from mtkit.layers.attention.multi_head import SelfAttentionParts
+from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.attention.sparse.config import (
     BinaryPartitionConfig,
     LongformerConfig,
@@ -39,7 +39,7 @@ def build(config, value_dim, positions=None, causal=False):
     torch.manual_seed(0)
     heads = Heads(H, H, K, value_dim)
     position = (positions or RoPEConfig()).build(D, heads, layers=1, causal=causal).layers[0]
-    parts = SelfAttentionParts(d_model=D, heads=heads, position=position, causal=causal, dropout=0.0, norm="none")
+    parts = AttentionParts(d_model=D, heads=heads, position=position, causal=causal, dropout=0.0, norm="none")
     return config.build(parts).double()
 
 

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 import torch
 
 from mtkit.layers.attention.config import AttentionConfig, FullAttentionConfig, LinformerConfig, PerformerConfig
-from mtkit.layers.attention.multi_head import SelfAttentionParts
+from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.attention.sparse.config import (
     BinaryPartitionConfig,
     LongformerConfig,
@@ -76,7 +76,7 @@ def measure(case: Case, length: int, answer: Connection) -> None:
     """Send seconds and bytes of one forward and backward pass."""
     torch.set_num_threads(1)
     position = RoPEConfig().build(D_MODEL, HEADS, layers=1, causal=case.causal).layers[0]
-    parts = SelfAttentionParts(
+    parts = AttentionParts(
         d_model=D_MODEL, heads=HEADS, position=position, causal=case.causal, dropout=0.0, norm="none"
     )
     layer = case.config(length).build(parts)

@@ -18,24 +18,15 @@ from mtkit.layers.key_types import PositiveWidth
 if TYPE_CHECKING:
     from torch import nn
 
-    from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
-    from mtkit.layers.attention.replacements import SSRU, AverageAttention, GatedMLP
-
 
 @config
 class FullAttentionConfig(AttentionConfigBase):
     """Attention to all tokens; in a decoder, to all preceding ones (see SoftmaxAttention)."""
 
     kind: Literal["full"] = "full"
+    kernel: ClassVar[str] = "layers.attention.softmax:SoftmaxAttention"
 
     attends_to_all: ClassVar[bool] = True
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        from mtkit.layers.attention.softmax import SoftmaxAttention, causal, full
-
-        pattern = causal if parts.causal else full
-        return parts.with_kernel(SoftmaxAttention(position=parts.position, pattern=pattern, dropout=parts.dropout))
 
 
 @config
@@ -43,6 +34,7 @@ class LinformerConfig(AttentionConfigBase):
     """A fixed number of projected keys, for encoders (see LinformerAttention)."""
 
     kind: Literal["linformer"] = "linformer"
+    kernel: ClassVar[str] = "layers.attention.linear:LinformerAttention"
     # Number k of keys to which those of a sentence are projected. Default: enough for sentences; the paper has 128 or
     # 256 for texts of 512 tokens.
     projected_length: PositiveWidth = 64
@@ -58,41 +50,18 @@ class LinformerConfig(AttentionConfigBase):
         """See AttentionConfigBase."""
         return self.max_length
 
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        from mtkit.layers.attention.linear import LinformerAttention
-
-        kernel = LinformerAttention(
-            position=parts.position,
-            max_length=self.max_length,
-            projected_length=self.projected_length,
-            dropout=parts.dropout,
-        )
-        return parts.with_kernel(kernel)
-
 
 @config
 class PerformerConfig(AttentionConfigBase):
     """Random features of the softmax kernel (see PerformerAttention)."""
 
     kind: Literal["performer"] = "performer"
+    kernel: ClassVar[str] = "layers.attention.linear:PerformerAttention"
     # Number m of random features. Default: about K·log K are needed for heads of width K = 64; the error falls as
     # 1/sqrt(m).
     num_features: PositiveWidth = 256
 
     computes_scores: ClassVar[bool] = False
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        from mtkit.layers.attention.linear import PerformerAttention
-
-        kernel = PerformerAttention(
-            position=parts.position,
-            head_dim=parts.heads.head_dim,
-            num_features=self.num_features,
-            causal=parts.causal,
-        )
-        return parts.with_kernel(kernel)
 
 
 @config
@@ -100,16 +69,11 @@ class SSRUConfig(AttentionConfigBase):
     """Simpler simple recurrent unit, for decoders (see SSRU)."""
 
     kind: Literal["ssru"] = "ssru"
+    builds: ClassVar[str] = "layers.attention.replacements:SSRU"
 
     is_encoder_capable: ClassVar[bool] = False
     has_queries_and_keys: ClassVar[bool] = False
     computes_scores: ClassVar[bool] = False
-
-    def build(self, parts: SelfAttentionParts) -> SSRU:
-        """Build the sublayer."""
-        from mtkit.layers.attention.replacements import SSRU
-
-        return SSRU(parts.d_model)
 
 
 @config
@@ -117,6 +81,7 @@ class AverageAttentionConfig(AttentionConfigBase):
     """Average of all preceding tokens, for decoders (see AverageAttention)."""
 
     kind: Literal["average"] = "average"
+    builds: ClassVar[str] = "layers.attention.replacements:AverageAttention"
     # Width of a feed-forward layer on the average. Default: null has none and is faster; the paper has one.
     d_ff: PositiveWidth | None = None
 
@@ -125,18 +90,13 @@ class AverageAttentionConfig(AttentionConfigBase):
     computes_scores: ClassVar[bool] = False
     needs_positions: ClassVar[bool] = True
 
-    def build(self, parts: SelfAttentionParts) -> AverageAttention:
-        """Build the sublayer."""
-        from mtkit.layers.attention.replacements import AverageAttention
-
-        return AverageAttention(parts.d_model, self.d_ff)
-
 
 @config
 class GatedMLPConfig(AttentionConfigBase):
     """A matrix product along the sentence that gates its input, for encoders (see GatedMLP)."""
 
     kind: Literal["gmlp"] = "gmlp"
+    builds: ClassVar[str] = "layers.attention.replacements:GatedMLP"
     # Width before gating, an even number. Default: null is 2·d_model, which has 3/4 of the parameters of attention.
     d_inner: PositiveWidth | None = None
     # Maximum sentence length n in tokens, end of sentence included. Default: above any sentence; it costs n² weights in
@@ -158,13 +118,6 @@ class GatedMLPConfig(AttentionConfigBase):
     def length_limit(self) -> int:
         """See AttentionConfigBase."""
         return self.max_length
-
-    def build(self, parts: SelfAttentionParts) -> GatedMLP:
-        """Build the sublayer."""
-        from mtkit.layers.attention.replacements import GatedMLP
-
-        d_inner = self.d_inner or 2 * parts.d_model
-        return GatedMLP(parts.d_model, d_inner, max_length=self.max_length, toeplitz=self.toeplitz)
 
 
 AttentionConfig = (

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mtkit.layers.attention.multi_head import QK_NORMS
+from mtkit.layers.attention.multi_head import QK_NORMS, AttentionParts, MultiHead
 from mtkit.layers.attention.softmax import DotProductAttention, full
 from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.heads import Heads, join_heads, split_heads
-from mtkit.layers.key_types import QKNorm
-from mtkit.layers.norms.residual import Sublayer
-from mtkit.layers.positions.base import Position
+from mtkit.layers.heads import split_heads
 from mtkit.layers.projections import linear
 
 
-class CrossAttention(Sublayer):
+class CrossAttention(MultiHead):
     """Attention of one sequence to another, whose keys and values are projected once; without positions.
 
     Vaswani et al. 2017, sec. 3.2.3. Translation may compute the same in less time (mtkit/inference), as long as the
     results agree: a change of this class acts in training, validation, greedy and beam search.
     """
 
-    def __init__(self, d_model: int, heads: Heads, *, dropout: float, norm: QKNorm = "none") -> None:
+    def __init__(self, parts: AttentionParts) -> None:
         super().__init__()
-        self.heads = heads
-        self.dot_product = DotProductAttention(Position(is_scaled=heads.scaled), dropout)
-        self.query = linear(d_model, heads.num_heads * heads.head_dim)
-        self.key_value = linear(d_model, heads.num_kv_heads * heads.head_dim + heads.value_width)
-        self.out = linear(heads.num_heads * heads.value_dim, d_model)
-        self.query_norm, self.key_norm = QK_NORMS[norm](heads.head_dim), QK_NORMS[norm](heads.head_dim)
+        heads = self.heads = parts.heads
+        self.dot_product = DotProductAttention(parts.position, parts.dropout)
+        self.query = linear(parts.d_model, heads.num_heads * heads.head_dim)
+        self.key_value = linear(parts.d_model, heads.num_kv_heads * heads.head_dim + heads.value_width)
+        self.out = linear(heads.num_heads * heads.value_dim, parts.d_model)
+        self.query_norm, self.key_norm = (QK_NORMS[parts.norm].build(heads.head_dim) for _ in range(2))
 
     def value_path_weights(self) -> list[Tensor]:
         """See Sublayer."""
@@ -53,4 +50,4 @@ class CrossAttention(Sublayer):
         """
         q = self.query_norm(split_heads(self.query(x), self.heads.num_heads))  # [B, H, T, K]
         y, weights = self.dot_product(q, pos, memory, memory.visible(full, pos))  # [B, H, T, K]
-        return self.out(join_heads(y)), weights
+        return self.join(y), weights

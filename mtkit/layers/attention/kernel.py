@@ -7,7 +7,7 @@ A new kernel is one file with a kernel class, and its configuration in the union
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +17,19 @@ from mtkit.layers.cache.state import AttentionState, BatchedState
 from mtkit.layers.heads import Heads
 from mtkit.layers.norms.residual import Sublayer
 
+if TYPE_CHECKING:
+    from mtkit.layers.attention.capabilities import AttentionConfigBase
+    from mtkit.layers.attention.multi_head import AttentionParts
+
 StateT = TypeVar("StateT", bound=AttentionState)
 S = TypeVar("S", bound=BatchedState)
 
 
 class AttentionKernel(nn.Module, Generic[StateT]):
     """Computation between the query/key/value projections and the output projection; it defines the decoder state."""
+
+    def __init__(self, config: AttentionConfigBase, parts: AttentionParts) -> None:
+        super().__init__()
 
     def forward(self, q: Tensor, new: KVCache, past: StateT | None) -> tuple[Tensor, StateT]:
         """Attend from T new tokens to the past and to each other.

@@ -10,12 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.errors import DataError
+from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
 from mtkit.layers.attention.kernel import AttentionKernel, check_state
+from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.attention.softmax import DotProductAttention
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import AttentionState
 from mtkit.layers.matmul import no_autocast
-from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import embedding
 
 
@@ -27,11 +28,12 @@ class LinformerAttention(AttentionKernel[KVCache]):
     sentences of the batch nor padding change the result. Projected keys depend on the whole sequence: for encoders.
     """
 
-    def __init__(self, *, position: Position, max_length: int, projected_length: int, dropout: float) -> None:
-        super().__init__()
-        self.dot_product = DotProductAttention(position, dropout)
-        self.key_projection = embedding(max_length, projected_length)  # E^T; N(0, 1/k) as in the paper
-        self.value_projection = embedding(max_length, projected_length)  # F^T
+    def __init__(self, config: LinformerConfig, parts: AttentionParts) -> None:
+        super().__init__(config, parts)
+        self.dot_product = DotProductAttention(parts.position, parts.dropout)
+        sizes = config.max_length, config.projected_length
+        self.key_projection = embedding(*sizes)  # E^T; N(0, 1/k) as in the paper
+        self.value_projection = embedding(*sizes)  # F^T
 
     def forward(self, q: Tensor, new: KVCache, past: KVCache | None) -> tuple[Tensor, KVCache]:
         """See AttentionKernel.
@@ -97,11 +99,11 @@ class PerformerAttention(AttentionKernel[PrefixSums]):
 
     projection_matrix: Tensor  # [m, K], the rows w_i
 
-    def __init__(self, *, position: Position, head_dim: int, num_features: int, causal: bool) -> None:
-        super().__init__()
-        self.position = position
-        self.causal = causal
-        self.register_buffer("projection_matrix", orthogonal_features(num_features, head_dim))
+    def __init__(self, config: PerformerConfig, parts: AttentionParts) -> None:
+        super().__init__(config, parts)
+        self.position = parts.position
+        self.causal = parts.causal
+        self.register_buffer("projection_matrix", orthogonal_features(config.num_features, parts.heads.head_dim))
 
     def forward(self, q: Tensor, new: KVCache, past: PrefixSums | None) -> tuple[Tensor, PrefixSums]:
         """See AttentionKernel.

@@ -2,52 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.attention.kernel import AttentionKernel, TokenMixer
+from mtkit.layers.attention.capabilities import AttentionConfigBase
+from mtkit.layers.attention.kernel import TokenMixer
 from mtkit.layers.attention.softmax import Window
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.heads import Heads, join_heads, split_heads
 from mtkit.layers.key_types import QKNorm
-from mtkit.layers.norms.norm import RMSNorm
+from mtkit.layers.norms.config import LayerNormConfig, NoNormConfig, NormConfigBase, RMSNormConfig
+from mtkit.layers.norms.residual import Sublayer
 from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import linear
 
 # Over the K numbers of one head, with a gain that all heads share; Dehghani et al. 2023, sec. 2.1 (layer norm), after
 # Henry et al. 2020. https://arxiv.org/abs/2302.05442
-QK_NORMS: dict[QKNorm, Callable[[int], nn.Module]] = {
-    "none": lambda head_dim: nn.Identity(),
-    "layer": nn.LayerNorm,
-    "rms": lambda head_dim: RMSNorm(head_dim, epsilon=1e-6),
-}
+QK_NORMS: dict[QKNorm, NormConfigBase] = {"none": NoNormConfig(), "layer": LayerNormConfig(), "rms": RMSNormConfig()}
 
 
-class SelfAttention(TokenMixer):
+@dataclass(frozen=True, kw_only=True)
+class AttentionParts:
+    """Arguments of every kind of attention: those that a recipe states once for all kinds."""
+
+    d_model: int
+    heads: Heads
+    position: Position
+    causal: bool  # in a decoder
+    dropout: float  # of the attention weights
+    norm: QKNorm
+
+    def window(self, width: int) -> Window:
+        """A window of `width` positions to each side; in a decoder to the left only."""
+        return Window(before=width, after=0 if self.causal else width)
+
+
+class MultiHead(Sublayer):
+    """Attention of several heads, whose results are joined by an output projection."""
+
+    heads: Heads
+    out: nn.Linear
+
+    def join(self, y: Tensor) -> Tensor:
+        """Project the results of the heads: [B, H, T, V] -> [B, T, D]; V is the width of a head's values."""
+        joined: Tensor = self.out(join_heads(y))
+        return joined
+
+
+class SelfAttention(MultiHead, TokenMixer):
     """Multi-head self-attention; queries, keys and values come from one matrix product.
 
     Vaswani et al. 2017, sec. 3.2.2. Multi-query (Shazeer 2019) and grouped-query attention (Ainslie et al. 2023) are
     the cases G = 1 and 1 < G < H.
     """
 
-    def __init__(
-        self, d_model: int, heads: Heads, *, position: Position, kernel: AttentionKernel[Any], norm: QKNorm = "none"
-    ) -> None:
+    def __init__(self, config: AttentionConfigBase, parts: AttentionParts) -> None:
         super().__init__()
-        self.heads = heads
-        self.position = position
-        self.kernel = kernel
-        self.query_key_value = linear(d_model, heads.query_key_width + heads.value_width)
-        self.out = linear(heads.num_heads * heads.value_dim, d_model)
-        self.query_norm, self.key_norm = QK_NORMS[norm](heads.head_dim), QK_NORMS[norm](heads.head_dim)
-        self.has_norms = norm != "none"
+        heads = self.heads = parts.heads
+        self.position = parts.position
+        self.kernel = config.build_kernel(parts)
+        self.query_key_value = linear(parts.d_model, heads.query_key_width + heads.value_width)
+        self.out = linear(heads.num_heads * heads.value_dim, parts.d_model)
+        self.query_norm, self.key_norm = (QK_NORMS[parts.norm].build(heads.head_dim) for _ in range(2))
+        self.has_norms = parts.norm != "none"
         with torch.no_grad():
-            gain = position.query_init_gain(heads.head_dim)
+            gain = self.position.query_init_gain(heads.head_dim)
             self.query_key_value.weight[: heads.num_heads * heads.head_dim].mul_(gain)
 
     def value_path_weights(self) -> list[Tensor]:
@@ -77,28 +100,8 @@ class SelfAttention(TokenMixer):
             x, pos = state.group_by_sentence(x), state.group_by_sentence(pos)  # [N, W·T, .]
         q, new = self.project(x, pos, real)
         y, state = self.kernel(q, new, state)  # [B, H, T, K]
-        return self.out(join_heads(y)).view(shape), state
+        return self.join(y).view(shape), state
 
     def initial_state(self, num_sentences: int, device: torch.device) -> BatchedState | None:
         """See TokenMixer."""
         return self.kernel.initial_state(num_sentences, self.heads, device)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelfAttentionParts:
-    """Arguments of every kind of self-attention: those that a recipe states once for all kinds."""
-
-    d_model: int
-    heads: Heads
-    position: Position
-    causal: bool  # in a decoder
-    dropout: float  # of the attention weights
-    norm: QKNorm
-
-    def with_kernel(self, kernel: AttentionKernel[Any]) -> SelfAttention:
-        """Self-attention with this kernel."""
-        return SelfAttention(self.d_model, self.heads, position=self.position, kernel=kernel, norm=self.norm)
-
-    def window(self, width: int) -> Window:
-        """A window of `width` positions to each side; in a decoder to the left only."""
-        return Window(before=width, after=0 if self.causal else width)

@@ -9,9 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.errors import DataError
+from mtkit.layers.attention.config import AverageAttentionConfig, GatedMLPConfig, SSRUConfig
 from mtkit.layers.attention.kernel import TokenMixer, check_state
+from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.cache.state import BatchedState, EmptyState
-from mtkit.layers.feed_forward.dense import FeedForward
+from mtkit.layers.feed_forward.config import DenseConfig
 from mtkit.layers.projections import embedding, linear
 
 
@@ -30,10 +32,10 @@ class SSRU(TokenMixer):
     positions. It is computed in float32 at least.
     """
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, config: SSRUConfig, parts: AttentionParts) -> None:
         super().__init__()
-        self.forget = linear(d_model, d_model)
-        self.value = linear(d_model, d_model, bias=False)
+        self.forget = linear(parts.d_model, parts.d_model)
+        self.value = linear(parts.d_model, parts.d_model, bias=False)
 
     def value_path_weights(self) -> list[Tensor]:
         """See Sublayer."""
@@ -96,17 +98,12 @@ class AverageAttention(TokenMixer):
     Zhang et al. 2018, eq. 1 to 3. https://arxiv.org/abs/1805.00631
     The state and the cost of a step do not grow with the output. The average does not depend on the order of tokens;
     only position embeddings express it. Sums are computed in float32 at least.
-
-    Args:
-        d_model: D.
-        d_ff: width of the feed-forward layer on the average, or None to leave it out.
     """
 
-    def __init__(self, d_model: int, d_ff: int | None) -> None:
+    def __init__(self, config: AverageAttentionConfig, parts: AttentionParts) -> None:
         super().__init__()
-        self.feed_forward = (
-            nn.Identity() if d_ff is None else FeedForward(d_model, d_ff, activation="relu", dropout=0.0)
-        )
+        d_model = parts.d_model
+        self.feed_forward = nn.Identity() if config.d_ff is None else DenseConfig().build(d_model, config.d_ff, 0.0)
         self.gates = linear(2 * d_model, 2 * d_model)
 
     def value_path_weights(self) -> list[Tensor]:
@@ -141,20 +138,17 @@ class GatedMLP(TokenMixer):
     Liu et al. 2021, eq. 1 to 4. https://arxiv.org/abs/2105.08050 The sum over positions leaves out padding, and W and b
     are indexed by position, so that neither padding nor other sentences change the result. The paper's block replaces
     attention and feed-forward together; here it replaces self-attention, and the layer keeps its feed-forward.
-
-    Args:
-        d_model: D.
-        d_inner: E, width of z; z1 and z2 have half of it.
-        max_length: n.
-        toeplitz: W[i, j] depends on i - j only, so that the gate does not depend on absolute positions except by b.
+    E is the width of z, of which z1 and z2 have half each, and n the key max_length.
     """
 
-    def __init__(self, d_model: int, d_inner: int, *, max_length: int, toeplitz: bool) -> None:
+    def __init__(self, config: GatedMLPConfig, parts: AttentionParts) -> None:
         super().__init__()
+        d_model, max_length = parts.d_model, config.max_length
+        d_inner = config.d_inner or 2 * d_model
         self.max_length = max_length
         self.inner = linear(d_model, d_inner)  # U
         self.norm = nn.LayerNorm(d_inner // 2)
-        self.spatial = embedding(2 * max_length - 1, 1) if toeplitz else embedding(max_length, max_length)  # W
+        self.spatial = embedding(2 * max_length - 1, 1) if config.toeplitz else embedding(max_length, max_length)  # W
         self.spatial_bias = nn.Parameter(torch.ones(max_length))  # b
         self.outer = linear(d_inner // 2, d_model)  # V
         nn.init.normal_(self.spatial.weight, std=SPATIAL_INIT_STD)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,10 @@ from mtkit.layers.cache.shared_prefix import SharedPrefixCache
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position, relative_distance
+
+if TYPE_CHECKING:
+    from mtkit.layers.attention.config import FullAttentionConfig
+    from mtkit.layers.attention.multi_head import AttentionParts
 
 
 class Pattern(Protocol):
@@ -174,10 +178,10 @@ def masked_softmax(scores: Tensor, visible: Tensor | None) -> Tensor:
 class SoftmaxAttention(AttentionKernel[AttentionCache]):
     """Self-attention of every query to every key that the pattern shows (see DotProductAttention)."""
 
-    def __init__(self, *, position: Position, pattern: Pattern, dropout: float) -> None:
-        super().__init__()
-        self.dot_product = DotProductAttention(position, dropout)
-        self.pattern = pattern
+    def __init__(self, config: FullAttentionConfig, parts: AttentionParts) -> None:
+        super().__init__(config, parts)
+        self.dot_product = DotProductAttention(parts.position, parts.dropout)
+        self.pattern: Pattern = causal if parts.causal else full
 
     def forward(self, q: Tensor, new: KVCache, past: AttentionCache | None) -> tuple[Tensor, AttentionCache]:
         """See AttentionKernel; the state holds all keys and values."""

@@ -5,33 +5,40 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from mtkit.config import Limits, config
+from mtkit.config import Limits, config, construct
 from mtkit.layers.key_types import Activation, RoutingKind
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from mtkit.layers.feed_forward.dense import FeedForward, GatedFeedForward
+
+class FeedForwardConfigBase:
+    """Capabilities of a kind of feed-forward sublayer; a kind overrides those that differ."""
+
+    builds: ClassVar[str]
+    has_data_dependent_steps: ClassVar[bool] = False
+
+    def build(self, d_model: int, d_ff: int, dropout: float) -> nn.Module:
+        """Build the sublayer; `dropout` is of inner activations."""
+        return construct(self, d_model, d_ff, dropout)
+
+    def of_layer(self, index: int) -> FeedForwardConfig:
+        """Feed-forward sublayer of the layer with this index, from 0."""
+        return self  # type: ignore[return-value]
 
 
 @config
-class DenseConfig:
+class DenseConfig(FeedForwardConfigBase):
     """One feed-forward layer for every token (see FeedForward)."""
 
     kind: Literal["dense"] = "dense"
-    has_data_dependent_steps: ClassVar[bool] = False
+    builds: ClassVar[str] = "layers.feed_forward.dense:FeedForward"
     # Activation between the two projections. Default: relu, as in the paper.
     activation: Activation = "relu"
 
-    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> FeedForward:
-        """Build the layer; `dropout` is of inner activations."""
-        from mtkit.layers.feed_forward.dense import FeedForward
-
-        return FeedForward(d_model, d_ff, activation=self.activation, dropout=dropout)
-
 
 @config
-class GatedConfig:
+class GatedConfig(FeedForwardConfigBase):
     """One feed-forward layer with a gate for every token (see GatedFeedForward).
 
     It has three matrices instead of two: two thirds of the dense d_ff give the same number of parameters (the paper,
@@ -39,27 +46,22 @@ class GatedConfig:
     """
 
     kind: Literal["gated"] = "gated"
-    has_data_dependent_steps: ClassVar[bool] = False
+    builds: ClassVar[str] = "layers.feed_forward.dense:GatedFeedForward"
     # Activation of the gate: relu is ReGLU, gelu GEGLU, silu SwiGLU. Default: silu, the choice of Llama and PaLM.
     activation: Activation = "silu"
     # Whether the projections have biases. Default: false, as in the paper.
     bias: bool = False
-
-    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> GatedFeedForward:
-        """Build the layer; `dropout` is of inner activations."""
-        from mtkit.layers.feed_forward.dense import GatedFeedForward
-
-        return GatedFeedForward(d_model, d_ff, activation=self.activation, bias=self.bias, dropout=dropout)
 
 
 ExpertConfig = DenseConfig | GatedConfig
 
 
 @config
-class MixtureOfExpertsConfig:
+class MixtureOfExpertsConfig(FeedForwardConfigBase):
     """Mixture of experts instead of one feed-forward layer (see MixtureOfExperts)."""
 
     kind: Literal["moe"] = "moe"
+    builds: ClassVar[str] = "layers.feed_forward.mixture_of_experts:MixtureOfExperts"
     has_data_dependent_steps: ClassVar[bool] = True  # each expert receives as many tokens as the router assigns
     # Number of experts of a mixture. Default: few enough for the memory of one machine; the Switch paper went to 2,048.
     num_experts: Annotated[int, Limits(ge=2, le=10_000)] = 8
@@ -81,16 +83,9 @@ class MixtureOfExpertsConfig:
     # the Switch paper has 0.01.
     jitter: Annotated[float, Limits(ge=0, lt=1)] = 0.0
 
-    def build(self, d_model: int, d_ff: int, dropout: float, *, layer: int = 0) -> nn.Module:
-        """Build the feed-forward sublayer of layer number `layer`, from 0; `dropout` is of inner activations."""
-        from mtkit.layers.feed_forward.mixture_of_experts import LoadBalancing, MixtureOfExperts, Router
-
-        if (layer + 1) % self.moe_every:
-            return self.expert.build(d_model, d_ff, dropout)
-        experts = [self.expert.build(d_model, d_ff, dropout) for _ in range(self.num_experts)]
-        router = Router(d_model, self.num_experts, self.jitter)
-        balance = LoadBalancing(self.capacity_factor, self.balance_weight, self.z_weight)
-        return MixtureOfExperts(experts, router, self.routing, balance=balance)
+    def of_layer(self, index: int) -> FeedForwardConfig:
+        """See FeedForwardConfigBase."""
+        return self.expert if (index + 1) % self.moe_every else self
 
 
 FeedForwardConfig = DenseConfig | GatedConfig | MixtureOfExpertsConfig

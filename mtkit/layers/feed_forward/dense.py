@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.key_types import Activation
+from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
 from mtkit.layers.norms.residual import Sublayer
 from mtkit.layers.projections import linear
 
@@ -18,11 +18,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.
 class FeedForward(Sublayer):
     """W2 · act(W1 x + b1) + b2 at each position. Vaswani et al. 2017, eq. 2."""
 
-    def __init__(self, d_model: int, d_ff: int, *, activation: Activation, dropout: float) -> None:
+    def __init__(self, config: DenseConfig, d_model: int, d_ff: int, dropout: float) -> None:
         super().__init__()
         self.inner = linear(d_model, d_ff)
         self.outer = linear(d_ff, d_model)
-        self.activation = ACTIVATIONS[activation]
+        self.activation = ACTIVATIONS[config.activation]
         self.dropout = Dropout(dropout)
 
     def value_path_weights(self) -> list[Tensor]:
@@ -40,11 +40,11 @@ class GatedFeedForward(Sublayer):
     Shazeer 2020, eq. 5 and 6. https://arxiv.org/abs/2002.05202 ReGLU, GEGLU or SwiGLU, by activation.
     """
 
-    def __init__(self, d_model: int, d_ff: int, *, activation: Activation, bias: bool, dropout: float) -> None:
+    def __init__(self, config: GatedConfig, d_model: int, d_ff: int, dropout: float) -> None:
         super().__init__()
-        self.gate_value = linear(d_model, 2 * d_ff, bias=bias)
-        self.outer = linear(d_ff, d_model, bias=bias)
-        self.activation = ACTIVATIONS[activation]
+        self.gate_value = linear(d_model, 2 * d_ff, bias=config.bias)
+        self.outer = linear(d_ff, d_model, bias=config.bias)
+        self.activation = ACTIVATIONS[config.activation]
         self.dropout = Dropout(dropout)
 
     def value_path_weights(self) -> list[Tensor]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from mtkit.layers.dropout import StructuralDropout
 from mtkit.layers.feed_forward.aux_loss import AuxLoss, current_aux_losses
-from mtkit.layers.key_types import RoutingKind
+from mtkit.layers.feed_forward.config import MixtureOfExpertsConfig
 from mtkit.layers.matmul import no_autocast
 from mtkit.layers.projections import linear
 
@@ -113,15 +112,6 @@ def sort_by_expert(experts: Tensor, num_experts: int, capacity: int | None) -> E
     return ExpertAssignments(order[rank < capacity], counts.clamp(max=capacity))
 
 
-@dataclass(frozen=True)
-class LoadBalancing:
-    """Capacity limit and weights of the auxiliary losses, which keep the load of the experts even."""
-
-    capacity_factor: float | None  # None drops nothing
-    balance_weight: float
-    z_weight: float
-
-
 class MixtureOfExperts(nn.Module, StructuralDropout):
     """y = sum over the chosen experts e of gate_e · expert_e(x).
 
@@ -133,14 +123,12 @@ class MixtureOfExperts(nn.Module, StructuralDropout):
     losses, see aux_loss.py.
     """
 
-    def __init__(
-        self, experts: Sequence[nn.Module], router: Router, routing: RoutingKind, *, balance: LoadBalancing
-    ) -> None:
+    def __init__(self, config: MixtureOfExpertsConfig, d_model: int, d_ff: int, dropout: float) -> None:
         super().__init__()
-        self.experts = nn.ModuleList(experts)
-        self.router = router
-        self.choose = ROUTINGS[routing]
-        self.balance = balance
+        self.experts = nn.ModuleList(config.expert.build(d_model, d_ff, dropout) for _ in range(config.num_experts))
+        self.router = Router(d_model, config.num_experts, config.jitter)
+        self.choose = ROUTINGS[config.routing]
+        self.config = config
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """[..., D] -> [..., D], zeros at padding (`real` [...] False); None: no padding."""
@@ -165,9 +153,9 @@ class MixtureOfExperts(nn.Module, StructuralDropout):
         return out.new_zeros(x.shape).index_add(0, token, out * gates.to(out.dtype))
 
     def _capacity(self, routing: Routing) -> int | None:
-        if not self.training or self.balance.capacity_factor is None:
+        if not self.training or self.config.capacity_factor is None:
             return None
-        return math.ceil(self.balance.capacity_factor * routing.experts.numel() / len(self.experts))
+        return math.ceil(self.config.capacity_factor * routing.experts.numel() / len(self.experts))
 
     def _record_aux_losses(self, logits: Tensor, routing: Routing, assigned: ExpertAssignments) -> None:
         aux_losses = current_aux_losses(self)
@@ -183,5 +171,5 @@ class MixtureOfExperts(nn.Module, StructuralDropout):
             "expert_peak": load.max() * len(self.experts),
             "dropped": 1 - assigned.counts.sum().double() / routing.experts.numel(),
         }
-        loss = self.balance.balance_weight * balance + self.balance.z_weight * z
+        loss = self.config.balance_weight * balance + self.config.z_weight * z
         aux_losses.by_layer[self].append(AuxLoss(first.numel(), loss, metrics))

@@ -5,17 +5,26 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from mtkit.config import Limits, config
+from mtkit.config import Limits, config, construct
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from mtkit.layers.norms.norm import BatchNorm, RMSNorm
     from mtkit.layers.norms.residual import Depth, Residual
 
 
+class NormConfigBase:
+    """Configuration of a norm."""
+
+    builds: ClassVar[str]  # path of the class, see mtkit.config.load_class
+
+    def build(self, d_model: int) -> nn.Module:
+        """Build the norm of inputs [..., d_model]."""
+        return construct(self, d_model)
+
+
 @config
-class LayerNormConfig:
+class LayerNormConfig(NormConfigBase):
     """Layer norm: mean 0 and variance 1 over the width, then a gain and a bias.
 
     Ba et al. 2016. https://arxiv.org/abs/1607.06450
@@ -33,22 +42,17 @@ class LayerNormConfig:
 
 
 @config
-class RMSNormConfig:
+class RMSNormConfig(NormConfigBase):
     """Root mean square norm (see RMSNorm)."""
 
     kind: Literal["rms"] = "rms"
+    builds: ClassVar[str] = "layers.norms.norm:RMSNorm"
     # Number that is added to the mean square. Default: that of T5 and Llama.
     epsilon: Annotated[float, Limits(gt=0)] = 1e-6
 
-    def build(self, d_model: int) -> RMSNorm:
-        """Build the norm of inputs [..., d_model]."""
-        from mtkit.layers.norms.norm import RMSNorm
-
-        return RMSNorm(d_model, self.epsilon)
-
 
 @config
-class NoNormConfig:
+class NoNormConfig(NormConfigBase):
     """No norm, to see what norms contribute."""
 
     kind: Literal["none"] = "none"
@@ -61,20 +65,15 @@ class NoNormConfig:
 
 
 @config
-class BatchNormConfig:
+class BatchNormConfig(NormConfigBase):
     """Batch norm over the real tokens of a micro-batch; fails on text (see BatchNorm)."""
 
     kind: Literal["batch"] = "batch"
+    builds: ClassVar[str] = "layers.norms.norm:BatchNorm"
     # Number that is added to the variance. Default: torch's.
     epsilon: Annotated[float, Limits(gt=0)] = 1e-5
     # Weight of a batch in the running statistics. Default: torch's.
     momentum: Annotated[float, Limits(gt=0, le=1)] = 0.1
-
-    def build(self, d_model: int) -> BatchNorm:
-        """Build the norm of inputs [..., d_model]."""
-        from mtkit.layers.norms.norm import BatchNorm
-
-        return BatchNorm(d_model, self.epsilon, self.momentum)
 
 
 TokenNormConfig = LayerNormConfig | RMSNormConfig
@@ -92,8 +91,13 @@ class ResidualConfigBase:
 
     norm: NormConfig
 
+    builds: ClassVar[str]
     ends_with_norm: ClassVar[bool] = False  # a sublayer normalises the sum that the next one reads
     needs_sequential_sublayers: ClassVar[bool] = False  # cannot be computed with attention and feed-forward in parallel
+
+    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
+        """Build the residual connection of one sublayer."""
+        return construct(self, d_model, dropout, depth)
 
     def final(self, d_model: int) -> nn.Module:
         """Build the norm at the end of a stack; none where the last sublayer ends with one."""
@@ -108,15 +112,10 @@ class PreNormConfig(ResidualConfigBase):
     """Norm before each sublayer and at the end of the stack; trains with large learning rates (see PreNorm)."""
 
     kind: Literal["pre_norm"] = "pre_norm"
+    builds: ClassVar[str] = "layers.norms.residual:PreNorm"
     # Norm of each sublayer's input, and at the end of the stack. Default: layer, the most common; rms is cheaper and of
     # equal quality in our study.
     norm: NormConfig = field(default_factory=LayerNormConfig)
-
-    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """Build the residual connection of one sublayer."""
-        from mtkit.layers.norms.residual import PreNorm
-
-        return PreNorm(self.norm.build(d_model), dropout)
 
 
 @config
@@ -126,15 +125,10 @@ class PostNormConfig(ResidualConfigBase):
     ends_with_norm: ClassVar[bool] = True
 
     kind: Literal["post_norm"] = "post_norm"
+    builds: ClassVar[str] = "layers.norms.residual:PostNorm"
     # Norm of the sum of a sublayer's input and output. Default: layer, as in the paper; rms is cheaper and of equal
     # quality in our study.
     norm: NormConfig = field(default_factory=LayerNormConfig)
-
-    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """Build the residual connection of one sublayer."""
-        from mtkit.layers.norms.residual import PostNorm
-
-        return PostNorm(self.norm.build(d_model), dropout)
 
 
 @config
@@ -142,15 +136,10 @@ class SandwichNormConfig(ResidualConfigBase):
     """Norms before and after each sublayer, and one at the end of the stack (see SandwichNorm)."""
 
     kind: Literal["sandwich"] = "sandwich"
+    builds: ClassVar[str] = "layers.norms.residual:SandwichNorm"
     # Norm before and after each sublayer, and at the end of the stack. Default: layer, as in the paper; rms is cheaper
     # and of equal quality in our study.
     norm: NormConfig = field(default_factory=LayerNormConfig)
-
-    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """Build the residual connection of one sublayer."""
-        from mtkit.layers.norms.residual import SandwichNorm
-
-        return SandwichNorm(self.norm.build(d_model), self.norm.build(d_model), dropout)
 
 
 @config
@@ -161,15 +150,10 @@ class DeepNormConfig(ResidualConfigBase):
     needs_sequential_sublayers: ClassVar[bool] = True
 
     kind: Literal["deepnorm"] = "deepnorm"
+    builds: ClassVar[str] = "layers.norms.residual:DeepNorm"
     # Norm of the sum of a sublayer's input and output. Default: layer, as in the paper; rms is cheaper and of equal
     # quality in our study.
     norm: NormConfig = field(default_factory=LayerNormConfig)
-
-    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """Build the residual connection of one sublayer."""
-        from mtkit.layers.norms.residual import DeepNorm, deepnorm_scales
-
-        return DeepNorm(self.norm.build(d_model), dropout, deepnorm_scales(depth).alpha)
 
     def initialise(self, layer: nn.Module, depth: Depth) -> None:
         """Re-initialise the weights on the value path: Xavier-normal with gain beta. The paper, fig. 2.
@@ -191,14 +175,9 @@ class ResPostNormConfig(ResidualConfigBase):
     """Norm of each sublayer's output before the sum, and one at the end of the stack (see ResPostNorm)."""
 
     kind: Literal["res_post_norm"] = "res_post_norm"
+    builds: ClassVar[str] = "layers.norms.residual:ResPostNorm"
     # Norm of each sublayer's output, and at the end of the stack. Default: layer, as in the paper.
     norm: NormConfig = field(default_factory=LayerNormConfig)
-
-    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """Build the residual connection of one sublayer."""
-        from mtkit.layers.norms.residual import ResPostNorm
-
-        return ResPostNorm(self.norm.build(d_model), dropout)
 
 
 @config
@@ -206,15 +185,10 @@ class NoResidualConfig(ResidualConfigBase):
     """No residual connections, to see what they contribute (see NoResidual)."""
 
     kind: Literal["none"] = "none"
+    builds: ClassVar[str] = "layers.norms.residual:NoResidual"
     # Norm of each sublayer's input, and at the end of the stack. Default: layer, as with pre-norm, so that the residual
     # connection is the only difference.
     norm: NormConfig = field(default_factory=LayerNormConfig)
-
-    def build(self, d_model: int, dropout: float, depth: Depth) -> Residual:
-        """Build the connection of one sublayer."""
-        from mtkit.layers.norms.residual import NoResidual
-
-        return NoResidual(self.norm.build(d_model), dropout)
 
 
 ResidualConfig = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from mtkit.layers.norms.config import BatchNormConfig, RMSNormConfig
+
 
 class BatchNorm(nn.Module):
     """(x - mean) / sqrt(variance + epsilon) · g + b with the statistics of each of the D numbers over all real tokens.
@@ -23,14 +25,14 @@ class BatchNorm(nn.Module):
     running_mean: Tensor  # [D]
     running_var: Tensor  # [D]
 
-    def __init__(self, d_model: int, epsilon: float, momentum: float) -> None:
+    def __init__(self, config: BatchNormConfig, d_model: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(d_model))
         self.bias = nn.Parameter(torch.zeros(d_model))
         self.register_buffer("running_mean", torch.zeros(d_model))
         self.register_buffer("running_var", torch.ones(d_model))
-        self.epsilon = epsilon
-        self.momentum = momentum
+        self.epsilon = config.epsilon
+        self.momentum = config.momentum
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """x [..., D], whose tokens are padding where real [...] is False -> [..., D] in the type of x."""
@@ -60,10 +62,10 @@ class RMSNorm(nn.Module):
     Zhang & Sennrich 2019, eq. 4. https://arxiv.org/abs/1910.07467 Computed in float32 at least.
     """
 
-    def __init__(self, d_model: int, epsilon: float) -> None:
+    def __init__(self, config: RMSNormConfig, d_model: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(d_model))
-        self.epsilon = epsilon
+        self.epsilon = config.epsilon
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., D] -> [..., D], in the type of x."""

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from torch import Tensor, nn
 
 from mtkit.layers.dropout import Dropout
+from mtkit.layers.norms.config import ResidualConfigBase
 from mtkit.layers.norms.norm import apply_norm
 
 
@@ -45,6 +46,11 @@ class Residual(nn.Module):
     `real` [B, T] is False at padding, None without it; only norms with statistics over tokens use it.
     """
 
+    def __init__(self, config: ResidualConfigBase, d_model: int, dropout: float, depth: Depth) -> None:
+        super().__init__()
+        self.norm = config.norm.build(d_model)
+        self.dropout = Dropout(dropout)
+
     def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """Input of the sublayer [B, T, D]."""
         raise NotImplementedError
@@ -57,11 +63,6 @@ class Residual(nn.Module):
 class PostNorm(Residual):
     """x = norm(x + dropout(sublayer(x))). Vaswani et al. 2017, sec. 3.1 and 5.4."""
 
-    def __init__(self, norm: nn.Module, dropout: float) -> None:
-        super().__init__()
-        self.norm = norm
-        self.dropout = Dropout(dropout)
-
     def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """x itself."""
         return x
@@ -73,11 +74,6 @@ class PostNorm(Residual):
 
 class PreNorm(Residual):
     """x = x + dropout(sublayer(norm(x))). Wang et al. 2019, eq. 2. https://arxiv.org/abs/1906.01787"""
-
-    def __init__(self, norm: nn.Module, dropout: float) -> None:
-        super().__init__()
-        self.norm = norm
-        self.dropout = Dropout(dropout)
 
     def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """The norm of x."""
@@ -94,10 +90,9 @@ class SandwichNorm(Residual):
     Ding et al. 2021 ("Sandwich LayerNorm"), sec. 2.4. https://arxiv.org/abs/2105.13290
     """
 
-    def __init__(self, before: nn.Module, after: nn.Module, dropout: float) -> None:
-        super().__init__()
-        self.before = before
-        self.after = after
+    def __init__(self, config: ResidualConfigBase, d_model: int, dropout: float, depth: Depth) -> None:
+        nn.Module.__init__(self)
+        self.before, self.after = config.norm.build(d_model), config.norm.build(d_model)
         self.dropout = Dropout(dropout)
 
     def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
@@ -131,11 +126,9 @@ def deepnorm_scales(depth: Depth) -> DeepNormScales:
 class DeepNorm(Residual):
     """x = norm(alpha · x + dropout(sublayer(x))). Wang et al. 2022, sec. 3. https://arxiv.org/abs/2203.00555"""
 
-    def __init__(self, norm: nn.Module, dropout: float, alpha: float) -> None:
-        super().__init__()
-        self.norm = norm
-        self.dropout = Dropout(dropout)
-        self.alpha = alpha
+    def __init__(self, config: ResidualConfigBase, d_model: int, dropout: float, depth: Depth) -> None:
+        super().__init__(config, d_model, dropout, depth)
+        self.alpha = deepnorm_scales(depth).alpha
 
     def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """x itself."""

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from mtkit.errors import DataError
+from mtkit.layers.heads import Heads
+from mtkit.layers.positions.absolute_config import LearnedConfig, SinusoidalConfig
 from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import embedding
 
@@ -24,14 +26,12 @@ class Sinusoidal(Position):
 
     frequency: Tensor  # [ceil(D/2)]
 
-    def __init__(
-        self, d_model: int, *, divisor: int | None = None, offset: int = 0, concatenated: bool = False
-    ) -> None:
-        """Compute the frequencies; `divisor` is that of their exponents, None: D."""
-        super().__init__()
-        exponent = torch.arange(0, d_model, 2, dtype=torch.float32) / (divisor or d_model)  # [D/2]
+    def __init__(self, config: SinusoidalConfig, d_model: int, heads: Heads, *, causal: bool) -> None:
+        super().__init__(config, d_model, heads, causal=causal)
+        exponent = torch.arange(0, d_model, 2, dtype=torch.float32) / config.divisor(d_model)  # [D/2]
         self.register_buffer("frequency", torch.exp(-math.log(FREQUENCY_BASE) * exponent), persistent=False)
-        self.d_model, self.concatenated, self.offset = d_model, concatenated, offset
+        self.d_model, self.offset = d_model, config.offset
+        self.concatenated = config.layout == "concatenated"
 
     def encoding(self, pos: Tensor) -> Tensor:
         """Encode positions [...] -> [..., D], float32."""
@@ -57,11 +57,11 @@ class Learned(Position):
         num_positions: positions that the table covers when it is interpolated.
     """
 
-    def __init__(self, d_model: int, max_length: int, *, num_positions: int, interpolation_factor: float) -> None:
-        super().__init__()
-        self.table = embedding(max_length, d_model)
-        self.interpolation_factor = interpolation_factor
-        self.num_positions = num_positions
+    def __init__(self, config: LearnedConfig, d_model: int, heads: Heads, *, causal: bool) -> None:
+        super().__init__(config, d_model, heads, causal=causal)
+        self.table = embedding(config.max_length, d_model)
+        self.interpolation_factor = config.interpolation_factor
+        self.num_positions = config.length_limit
 
     def embed(self, x: Tensor, pos: Tensor, real: Tensor | None = None) -> Tensor:
         """Add the vectors of pos [B, T] to x [B, T, D].

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from mtkit.config import Limits, config
+from mtkit.config import Limits, config, construct
 from mtkit.layers.heads import Heads
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class PositionConfigBase:
     needs_whole_sentence: ClassVar[bool] = False  # uses the sentence's length, unknown while a decoder writes it
     needs_even_head_dim: ClassVar[bool] = False  # rotates pairs of numbers
     is_shared: ClassVar[bool] = True  # one module for all layers, if it acts in attention
+    builds: ClassVar[str]
 
     @property
     def length_limit(self) -> int | None:
@@ -31,7 +32,7 @@ class PositionConfigBase:
 
     def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
         """Build the encoding for embeddings of width d_model, or for layers with these heads; `causal` in a decoder."""
-        raise NotImplementedError
+        return construct(self, d_model, heads, causal=causal)
 
     def modules(self, d_model: int, heads: Heads, *, causal: bool, count: int) -> Sequence[Position]:
         """Build the encodings of several layers."""
@@ -42,12 +43,10 @@ class PositionConfigBase:
         from mtkit.layers.positions.base import Position, StackPositions
 
         if not self.acts_in_attention:
-            identities = [Position(is_scaled=heads.scaled) for _ in range(layers)]
+            identities = [NoPositionConfig().module(d_model, heads, causal=causal) for _ in range(layers)]
             return StackPositions(self.module(d_model, heads, causal=causal), identities)
         count = 1 if self.is_shared else layers
         modules = self.modules(d_model, heads, causal=causal, count=count)
-        for each in modules:
-            each.is_scaled = heads.scaled
         return StackPositions(Position(), [*modules] * (layers // count))
 
 
@@ -56,6 +55,7 @@ class SinusoidalConfig(PositionConfigBase):
     """Sinusoidal position encoding (see Sinusoidal)."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
+    builds: ClassVar[str] = "layers.positions.absolute:Sinusoidal"
     # Order of the numbers: interleaved alternates sines and cosines, concatenated has all sines first. Default:
     # interleaved, as in the paper; concatenated is that of Marian and fairseq, for models of theirs.
     layout: Literal["interleaved", "concatenated"] = "interleaved"
@@ -64,17 +64,6 @@ class SinusoidalConfig(PositionConfigBase):
     # Whether the longest wavelength is exactly 2 pi 10000, instead of one step less. Default: false, as in the paper;
     # true is that of tensor2tensor and fairseq, for models of theirs.
     reaches_base: bool = False
-
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build the encoding for embeddings of width d_model."""
-        from mtkit.layers.positions.absolute import Sinusoidal
-
-        return Sinusoidal(
-            d_model,
-            divisor=self.divisor(d_model),
-            offset=self.offset,
-            concatenated=self.layout == "concatenated",
-        )
 
     def divisor(self, d_model: int) -> int:
         """Divisor of the exponents 0, 2, 4 ... of the wavelengths."""
@@ -86,6 +75,7 @@ class LearnedConfig(PositionConfigBase):
     """Learned absolute positions (see Learned)."""
 
     kind: Literal["learned"] = "learned"
+    builds: ClassVar[str] = "layers.positions.absolute:Learned"
     # Number of learned positions: tokens of the longest sentence, end of sentence included. Default: far above any
     # sentence; each costs d_model weights.
     max_length: Annotated[int, Limits(gt=0)] = 1024
@@ -98,31 +88,15 @@ class LearnedConfig(PositionConfigBase):
         """Maximum sentence length in tokens, end of sentence included."""
         return int((self.max_length - 1) * self.interpolation_factor) + 1
 
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build the table for embeddings of width d_model."""
-        from mtkit.layers.positions.absolute import Learned
-
-        return Learned(
-            d_model,
-            self.max_length,
-            num_positions=self.length_limit,
-            interpolation_factor=self.interpolation_factor,
-        )
-
 
 @config
 class NoPositionConfig(PositionConfigBase):
     """No position encoding; only a causal mask carries order. Kazemnejad et al. 2023, "NoPE" (arXiv:2305.19466)."""
 
     kind: Literal["none"] = "none"
+    builds: ClassVar[str] = "layers.positions.base:Position"
 
     encodes_order: ClassVar[bool] = False
-
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build the identity."""
-        from mtkit.layers.positions.base import Position
-
-        return Position()
 
 
 @config
@@ -130,14 +104,9 @@ class IndexConfig(PositionConfigBase):
     """The position as a number; fails on long sentences (see Index)."""
 
     kind: Literal["index"] = "index"
+    builds: ClassVar[str] = "layers.positions.absolute:Index"
 
     is_recommended: ClassVar[bool] = False
-
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build the encoding; it has no parameters."""
-        from mtkit.layers.positions.absolute import Index
-
-        return Index()
 
 
 @config
@@ -145,15 +114,10 @@ class RelativeIndexConfig(PositionConfigBase):
     """The position divided by the sentence's length, for encoders (see RelativeIndex)."""
 
     kind: Literal["index_over_length"] = "index_over_length"
+    builds: ClassVar[str] = "layers.positions.absolute:RelativeIndex"
 
     is_recommended: ClassVar[bool] = False
     needs_whole_sentence: ClassVar[bool] = True
-
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build the encoding; it has no parameters."""
-        from mtkit.layers.positions.absolute import RelativeIndex
-
-        return RelativeIndex()
 
 
 @config
@@ -161,11 +125,6 @@ class BinaryConfig(PositionConfigBase):
     """The bits of the position (see Binary)."""
 
     kind: Literal["binary"] = "binary"
+    builds: ClassVar[str] = "layers.positions.absolute:Binary"
 
     is_recommended: ClassVar[bool] = False
-
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build the encoding; it has no parameters."""
-        from mtkit.layers.positions.absolute import Binary
-
-        return Binary()

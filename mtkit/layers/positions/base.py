@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from mtkit.layers.heads import Heads
+from mtkit.layers.positions.absolute_config import PositionConfigBase
+
 
 class Position(nn.Module):
     """Position encoding. This base class is the identity: a subclass overrides the hooks that it needs.
@@ -16,12 +19,22 @@ class Position(nn.Module):
     blocks folds the blocks into the batch axis, so that B is then the number of all blocks.
 
     Args:
-        is_scaled: products of queries and keys are divided by sqrt(head_dim).
+        config: of a subclass.
+        d_model: width of the embeddings.
+        heads: sizes of the heads of the layers; None: products of queries and keys are scaled.
+        causal: positions of a decoder.
     """
 
-    def __init__(self, *, is_scaled: bool = True) -> None:
+    def __init__(
+        self,
+        config: PositionConfigBase | None = None,
+        d_model: int = 0,
+        heads: Heads | None = None,
+        *,
+        causal: bool = False,
+    ) -> None:
         super().__init__()
-        self.is_scaled = is_scaled
+        self.is_scaled = heads is None or heads.scaled
 
     def scale(self, head_dim: int) -> float:
         """Factor of the products of queries and keys, applied before the bias is added."""

@@ -73,6 +73,7 @@ class RoPEConfig(PositionConfigBase):
     """Rotary position encoding (see RoPE); the head dimension must be even."""
 
     kind: Literal["rope"] = "rope"
+    builds: ClassVar[str] = "layers.positions.rope:RoPE"
     # Base of the wavelengths; a larger one suits longer sequences. Default: the paper's.
     base: Annotated[float, Limits(gt=1)] = 10_000.0
     # Whether pairs are (x_i, x_i+K/2), as in GPT-NeoX and Llama, instead of (x_2i, x_2i+1). Default: false, as in the
@@ -84,28 +85,16 @@ class RoPEConfig(PositionConfigBase):
     acts_in_attention: ClassVar[bool] = True
     needs_even_head_dim: ClassVar[bool] = True
 
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build one module for all layers; it has no parameters."""
-        from mtkit.layers.positions.rope import RoPE
-
-        base, divisor = self.scaling.apply(self.base, heads.head_dim)
-        return RoPE(heads.head_dim, base=base, divisor=divisor, rotate_half=self.rotate_half)
-
 
 @config
 class ALiBiConfig(PositionConfigBase):
     """Linear biases (see ALiBi)."""
 
     kind: Literal["alibi"] = "alibi"
+    builds: ClassVar[str] = "layers.positions.relative:ALiBi"
 
     acts_in_attention: ClassVar[bool] = True
     needs_scores: ClassVar[bool] = True
-
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build one module for all layers; it has no parameters."""
-        from mtkit.layers.positions.relative import ALiBi
-
-        return ALiBi(heads.num_heads)
 
 
 @config
@@ -113,18 +102,13 @@ class ShawConfig(PositionConfigBase):
     """Relative position representations on keys and values (see Shaw)."""
 
     kind: Literal["shaw"] = "shaw"
+    builds: ClassVar[str] = "layers.positions.relative:Shaw"
     # Distance beyond which all distances share a vector. Default: the paper's; it found no gain above 4.
     max_distance: Annotated[int, Limits(gt=0)] = 16
 
     acts_in_attention: ClassVar[bool] = True
     is_shared: ClassVar[bool] = False
     needs_scores: ClassVar[bool] = True
-
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build separate vectors for each layer."""
-        from mtkit.layers.positions.relative import Shaw
-
-        return Shaw(heads.head_dim, heads.value_dim, self.max_distance)
 
 
 def _check_buckets(num_buckets: int, max_distance: int) -> None:
@@ -140,6 +124,7 @@ class T5BiasConfig(PositionConfigBase):
     """Bucketed bias, shared over the layers (see T5Bias)."""
 
     kind: Literal["t5"] = "t5"
+    builds: ClassVar[str] = "layers.positions.relative:T5Bias"
     # Number of distance buckets, both directions together. Default: the paper's.
     num_buckets: Annotated[int, Limits(ge=4, multiple_of=4)] = 32
     # Distance in tokens beyond which all distances share a bucket. Default: the paper's.
@@ -154,34 +139,17 @@ class T5BiasConfig(PositionConfigBase):
     def __post_init__(self) -> None:
         _check_buckets(self.num_buckets, self.max_distance)
 
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build one table for all layers, as in the paper."""
-        from mtkit.layers.positions.relative import T5Bias
-
-        return T5Bias(
-            heads.num_heads,
-            num_buckets=self.num_buckets,
-            max_distance=self.max_distance,
-            causal=causal,
-            scaled=self.scaled,
-        )
-
 
 @config
 class TransformerXLConfig(PositionConfigBase):
     """Relative encoding of Transformer-XL (see TransformerXLPosition)."""
 
     kind: Literal["transformer_xl"] = "transformer_xl"
+    builds: ClassVar[str] = "layers.positions.relative:TransformerXLPosition"
 
     acts_in_attention: ClassVar[bool] = True
     is_shared: ClassVar[bool] = False
     needs_scores: ClassVar[bool] = True
-
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build separate W_R, u and v for each layer."""
-        from mtkit.layers.positions.relative import TransformerXLPosition
-
-        return TransformerXLPosition(d_model, heads.num_heads, heads.head_dim)
 
 
 @config
@@ -203,7 +171,7 @@ class DeBERTaConfig(PositionConfigBase):
         from mtkit.layers.projections import embedding
 
         table = embedding(2 * self.max_distance, d_model)
-        return [DeBERTaPosition(table, heads.num_heads, heads.head_dim) for _ in range(count)]
+        return [DeBERTaPosition(self, table, heads) for _ in range(count)]
 
 
 @config
@@ -211,6 +179,7 @@ class TUPEConfig(PositionConfigBase):
     """Untied positional encoding (see TUPE)."""
 
     kind: Literal["tupe"] = "tupe"
+    builds: ClassVar[str] = "layers.positions.relative:TUPE"
     # Number of learned positions: tokens of the longest sentence, end of sentence included. Default: far above any
     # sentence; each costs d_model weights.
     max_length: Annotated[int, Limits(gt=0)] = 1024
@@ -231,17 +200,6 @@ class TUPEConfig(PositionConfigBase):
     def length_limit(self) -> int:
         """Maximum sentence length in tokens, end of sentence included."""
         return self.max_length
-
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build one module for all layers, as in the paper."""
-        from mtkit.layers.positions.relative import TUPE, T5Bias
-
-        relative = None
-        if self.relative:
-            relative = T5Bias(
-                heads.num_heads, num_buckets=self.num_buckets, max_distance=self.max_distance, causal=causal
-            )
-        return TUPE(d_model, heads, max_length=self.max_length, relative=relative)
 
 
 PositionConfig = (

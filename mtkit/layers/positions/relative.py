@@ -10,11 +10,15 @@ from torch import Tensor, nn
 from mtkit.errors import DataError
 from mtkit.layers.heads import Heads, split_heads
 from mtkit.layers.positions.absolute import Sinusoidal
-from mtkit.layers.positions.base import (
-    Position,
-    gather_by_distance,
-    relative_distance,
-    sum_by_distance,
+from mtkit.layers.positions.absolute_config import SinusoidalConfig
+from mtkit.layers.positions.base import Position, gather_by_distance, relative_distance, sum_by_distance
+from mtkit.layers.positions.config import (
+    ALiBiConfig,
+    DeBERTaConfig,
+    ShawConfig,
+    T5BiasConfig,
+    TransformerXLConfig,
+    TUPEConfig,
 )
 from mtkit.layers.projections import embedding, linear
 
@@ -40,9 +44,9 @@ class ALiBi(Position):
 
     slope: Tensor  # [H]
 
-    def __init__(self, num_heads: int) -> None:
-        super().__init__()
-        self.register_buffer("slope", torch.tensor(alibi_slopes(num_heads)), persistent=False)
+    def __init__(self, config: ALiBiConfig, d_model: int, heads: Heads, *, causal: bool) -> None:
+        super().__init__(config, d_model, heads, causal=causal)
+        self.register_buffer("slope", torch.tensor(alibi_slopes(heads.num_heads)), persistent=False)
 
     def bias(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         """[B, H, T, S]."""
@@ -57,11 +61,11 @@ class Shaw(Position):
     The heads share the vectors.
     """
 
-    def __init__(self, head_dim: int, value_dim: int, max_distance: int) -> None:
-        super().__init__()
-        self.max_distance = max_distance
-        self.key = embedding(2 * max_distance + 1, head_dim)  # a^K
-        self.value = embedding(2 * max_distance + 1, value_dim)  # a^V
+    def __init__(self, config: ShawConfig, d_model: int, heads: Heads, *, causal: bool) -> None:
+        super().__init__(config, d_model, heads, causal=causal)
+        self.max_distance = config.max_distance
+        self.key = embedding(2 * self.max_distance + 1, heads.head_dim)  # a^K
+        self.value = embedding(2 * self.max_distance + 1, heads.value_dim)  # a^V
 
     def _index(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         dist = -relative_distance(q_pos, k_pos)  # [B, T, S], j - i as in the paper
@@ -108,15 +112,13 @@ class T5Bias(Position):
     Raffel et al. 2020, sec. 2.1. https://arxiv.org/abs/1910.10683
     """
 
-    def __init__(
-        self, num_heads: int, *, num_buckets: int, max_distance: int, causal: bool, scaled: bool = False
-    ) -> None:
-        super().__init__()
-        self.table = embedding(num_buckets, num_heads)
+    def __init__(self, config: T5BiasConfig, d_model: int, heads: Heads, *, causal: bool) -> None:
+        super().__init__(config, d_model, heads, causal=causal)
+        self.table = embedding(config.num_buckets, heads.num_heads)
         nn.init.normal_(self.table.weight, std=0.1)  # near 0: no initial preference for a distance
-        self.max_distance = max_distance
+        self.max_distance = config.max_distance
         self.causal = causal
-        self.scaled = scaled
+        self.scaled = config.scaled
 
     def scale(self, head_dim: int) -> float:
         """1, or 1/sqrt(K) if `scaled`."""
@@ -144,12 +146,12 @@ class TransformerXLPosition(Position):
     (Longformer, strided attention) every block of queries has all distances, and the cost is that of full attention.
     """
 
-    def __init__(self, d_model: int, num_heads: int, head_dim: int) -> None:
-        super().__init__()
-        self.encoding = Sinusoidal(d_model)
-        self.relative = linear(d_model, num_heads * head_dim, bias=False)  # W_{k,R}
-        self.content = embedding(num_heads, head_dim)  # u
-        self.position = embedding(num_heads, head_dim)  # v
+    def __init__(self, config: TransformerXLConfig, d_model: int, heads: Heads, *, causal: bool) -> None:
+        super().__init__(config, d_model, heads, causal=causal)
+        self.encoding = Sinusoidal(SinusoidalConfig(), d_model, heads, causal=causal)
+        self.relative = linear(d_model, heads.num_heads * heads.head_dim, bias=False)  # W_{k,R}
+        self.content = embedding(heads.num_heads, heads.head_dim)  # u
+        self.position = embedding(heads.num_heads, heads.head_dim)  # v
         nn.init.zeros_(self.content.weight)
         nn.init.zeros_(self.position.weight)
 
@@ -179,12 +181,12 @@ class DeBERTaPosition(Position):
     W_q has a bias.
     """
 
-    def __init__(self, table: nn.Embedding, num_heads: int, head_dim: int) -> None:
-        super().__init__()
+    def __init__(self, config: DeBERTaConfig, table: nn.Embedding, heads: Heads) -> None:
+        super().__init__(config, table.embedding_dim, heads)
         self.table = table  # P, [2c, D]
-        self.key = linear(table.embedding_dim, num_heads * head_dim, bias=False)
-        self.query = linear(table.embedding_dim, num_heads * head_dim)
-        self.num_heads = num_heads
+        self.key = linear(table.embedding_dim, heads.num_heads * heads.head_dim, bias=False)
+        self.query = linear(table.embedding_dim, heads.num_heads * heads.head_dim)
+        self.num_heads = heads.num_heads
 
     def scale(self, head_dim: int) -> float:
         """1/sqrt(3K), for three terms."""
@@ -210,9 +212,11 @@ class TUPE(Position):
     computed for the range of positions that occurs, in every layer.
     """
 
-    def __init__(self, d_model: int, heads: Heads, *, max_length: int, relative: T5Bias | None) -> None:
-        super().__init__()
-        self.table = embedding(max_length, d_model)
+    def __init__(self, config: TUPEConfig, d_model: int, heads: Heads, *, causal: bool) -> None:
+        super().__init__(config, d_model, heads, causal=causal)
+        buckets = T5BiasConfig(num_buckets=config.num_buckets, max_distance=config.max_distance)
+        relative = T5Bias(buckets, d_model, heads, causal=causal) if config.relative else None
+        self.table = embedding(config.max_length, d_model)
         self.norm = nn.LayerNorm(d_model)
         self.query = linear(d_model, heads.num_heads * heads.head_dim, bias=False)  # U_Q
         self.key = linear(d_model, heads.num_heads * heads.head_dim, bias=False)  # U_K

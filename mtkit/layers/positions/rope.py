@@ -8,7 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
+from mtkit.layers.positions.config import RoPEConfig
 
 MAX_CACHED = 1024  # positions whose rotations are cached on a CPU, where computing them took 1% of a translation
 
@@ -37,14 +39,16 @@ class RoPE(Position):
 
     frequency: Tensor  # [K/2]
 
-    def __init__(self, head_dim: int, *, base: float, divisor: float, rotate_half: bool) -> None:
-        super().__init__()
+    def __init__(self, config: RoPEConfig, d_model: int, heads: Heads, *, causal: bool) -> None:
+        super().__init__(config, d_model, heads, causal=causal)
+        head_dim = heads.head_dim
+        base, divisor = config.scaling.apply(config.base, head_dim)
         if head_dim % 2:
             raise ValueError(f"head_dim {head_dim} is odd; RoPE rotates pairs of dimensions")
         exponent = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim  # [K/2]
         self.register_buffer("frequency", base**-exponent / divisor, persistent=False)
         self.cached_rotations = self.rotations(torch.arange(MAX_CACHED))  # [MAX_CACHED, K/2]; CPU only, so not a buffer
-        self.rotate_pairs = rotate_halves if rotate_half else rotate_interleaved
+        self.rotate_pairs = rotate_halves if config.rotate_half else rotate_interleaved
 
     def rotations(self, pos: Tensor) -> Tensor:
         """Rotation of each pair at pos [...]: unit complex numbers e^(i·angle) [..., K/2]."""

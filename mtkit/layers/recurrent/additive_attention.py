@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mtkit.layers.projections import Projection, linear
 from mtkit.layers.recurrent.attention import Annotations, RecurrentAttention, ScoreFn
+from mtkit.layers.recurrent.config import RecurrentAttentionConfigBase
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
 
 
@@ -22,10 +23,10 @@ class AdditiveAttention(RecurrentAttention):
     one matrix is [W; U]. Weights are Xavier-uniform (Bahdanau: v zero, W and U from N(0, 0.001^2)).
     """
 
-    def __init__(self, d_query: int, d_memory: int, d_attention: int, *, bias: bool = True) -> None:
-        super().__init__()
+    def __init__(self, config: RecurrentAttentionConfigBase, d_query: int, d_memory: int, d_attention: int) -> None:
+        super().__init__(config, d_query, d_memory, d_attention)
         self.query = linear(d_query, d_attention, bias=False)  # W
-        self.key = linear(d_memory, d_attention, bias=bias)  # U
+        self.key = linear(d_memory, d_attention, bias=config.has_bias)  # U
         self.score = linear(d_attention, 1, bias=False)  # v
 
     def project_keys(self, values: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.matmul import compute_dtype
 from mtkit.layers.projections import linear
+from mtkit.layers.recurrent.config import GeneralConfig, LocalConfig, RecurrentAttentionConfigBase
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_bmm, recurrent_linear
 
 ScoreFn = Callable[[Tensor], Tensor]  # queries [rows, D] -> scores [B, W, S]
@@ -35,6 +36,9 @@ class Annotations(BatchedState):
 
 class RecurrentAttention(nn.Module, ABC):
     """context = sum_j weights_j h_j with weights = softmax(score(query, keys)). Subclasses define the score."""
+
+    def __init__(self, config: RecurrentAttentionConfigBase, d_query: int, d_memory: int, d_attention: int) -> None:
+        super().__init__()
 
     @abstractmethod
     def project_keys(self, values: Tensor) -> Tensor:
@@ -93,8 +97,8 @@ class DotAttention(RecurrentAttention):
 class GeneralAttention(DotAttention):
     """e_j = s · W h_j. Luong et al. 2015, eq. 8, "general"; also known as multiplicative attention."""
 
-    def __init__(self, d_query: int, d_memory: int) -> None:
-        super().__init__()
+    def __init__(self, config: GeneralConfig, d_query: int, d_memory: int, d_attention: int) -> None:
+        super().__init__(config, d_query, d_memory, d_attention)
         self.key = linear(d_memory, d_query, bias=False)  # W_a
 
     def project_keys(self, values: Tensor) -> Tensor:
@@ -108,17 +112,12 @@ class LocalAttention(RecurrentAttention):
     Luong et al. 2015, eqs. 9 and 10, "local-p". https://arxiv.org/abs/1508.04025 The window holds the positions j from
     p - window to p + window. Positions count the real source tokens from 0, the end of sentence included, and S is
     their number. As in the paper the weights do not sum to one, and p gets its gradient through the distances alone.
-
-    Args:
-        score: gives the e_j.
-        d_query: width of the states s.
-        window: D, positions to each side.
     """
 
-    def __init__(self, score: RecurrentAttention, d_query: int, window: int) -> None:
-        super().__init__()
-        self.score = score
-        self.window = window
+    def __init__(self, config: LocalConfig, d_query: int, d_memory: int, d_attention: int) -> None:
+        super().__init__(config, d_query, d_memory, d_attention)
+        self.score = config.score.build(d_query, d_memory, d_attention)  # gives the e_j
+        self.window = config.window
         self.query = linear(d_query, d_query, bias=False)  # W_p
         self.position = linear(d_query, 1, bias=False)  # v_p
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.dropout import VariationalDropout
 from mtkit.layers.projections import linear
+from mtkit.layers.recurrent.config import CellConfigBase
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
 from mtkit.layers.recurrent.fused_gates import gru_gates, lstm_gates
 
@@ -42,7 +43,7 @@ class Cell(nn.Module, ABC):
     input_proj: nn.Linear  # [gates·D, d_in]
     has_cell_state = False  # whether states have a c
 
-    def __init__(self, d_state: int, state_dropout: float = 0.0) -> None:
+    def __init__(self, config: CellConfigBase, d_in: int, d_state: int, state_dropout: float) -> None:
         super().__init__()
         self.d_state = d_state
         self.state_dropout = VariationalDropout(state_dropout)  # of h, in the recurrent product only
@@ -66,8 +67,8 @@ class LSTMCell(Cell):
 
     has_cell_state = True
 
-    def __init__(self, d_in: int, d_state: int, state_dropout: float = 0.0) -> None:
-        super().__init__(d_state, state_dropout)
+    def __init__(self, config: CellConfigBase, d_in: int, d_state: int, state_dropout: float) -> None:
+        super().__init__(config, d_in, d_state, state_dropout)
         self.input_proj = linear(d_in, 4 * d_state)
         self.recurrent = linear(d_state, 4 * d_state, bias=False)
         init_recurrent(self.input_proj, self.recurrent)
@@ -92,8 +93,8 @@ class GRUCell(Cell):
     orthogonal initially. h' = (1 - z) n + z h, as in torch; the z of the paper is 1 - z here.
     """
 
-    def __init__(self, d_in: int, d_state: int, state_dropout: float = 0.0) -> None:
-        super().__init__(d_state, state_dropout)
+    def __init__(self, config: CellConfigBase, d_in: int, d_state: int, state_dropout: float) -> None:
+        super().__init__(config, d_in, d_state, state_dropout)
         self.input_proj = linear(d_in, 3 * d_state)
         self.recurrent = linear(d_state, 3 * d_state)
         init_recurrent(self.input_proj, self.recurrent)
@@ -115,8 +116,8 @@ class ResetBeforeGRUCell(Cell):
     h' = (1 - z) n + z h; the z of the paper is 1 - z here.
     """
 
-    def __init__(self, d_in: int, d_state: int, state_dropout: float = 0.0) -> None:
-        super().__init__(d_state, state_dropout)
+    def __init__(self, config: CellConfigBase, d_in: int, d_state: int, state_dropout: float) -> None:
+        super().__init__(config, d_in, d_state, state_dropout)
         self.input_proj = linear(d_in, 3 * d_state)
         self.recurrent_gates = linear(d_state, 2 * d_state, bias=False)
         self.recurrent_candidate = linear(d_state, d_state, bias=False)
@@ -145,8 +146,8 @@ class TanhCell(Cell):
     initially.
     """
 
-    def __init__(self, d_in: int, d_state: int, state_dropout: float = 0.0) -> None:
-        super().__init__(d_state, state_dropout)
+    def __init__(self, config: CellConfigBase, d_in: int, d_state: int, state_dropout: float) -> None:
+        super().__init__(config, d_in, d_state, state_dropout)
         self.input_proj = linear(d_in, d_state)
         self.recurrent = linear(d_state, d_state, bias=False)
         init_recurrent(self.input_proj, self.recurrent)
@@ -182,8 +183,8 @@ class LayerNormLSTMCell(Cell):
 
     has_cell_state = True
 
-    def __init__(self, d_in: int, d_state: int, state_dropout: float = 0.0) -> None:
-        super().__init__(d_state, state_dropout)
+    def __init__(self, config: CellConfigBase, d_in: int, d_state: int, state_dropout: float) -> None:
+        super().__init__(config, d_in, d_state, state_dropout)
         self.input_proj = linear(d_in, 4 * d_state, bias=False)
         self.recurrent = linear(d_state, 4 * d_state, bias=False)
         self.input_norm = nn.LayerNorm(4 * d_state)
@@ -214,8 +215,8 @@ class LayerNormGRUCell(Cell):
     The paper's supplementary material, whose z is 1 - z here. The reset gate is applied after the product and its norm.
     """
 
-    def __init__(self, d_in: int, d_state: int, state_dropout: float = 0.0) -> None:
-        super().__init__(d_state, state_dropout)
+    def __init__(self, config: CellConfigBase, d_in: int, d_state: int, state_dropout: float) -> None:
+        super().__init__(config, d_in, d_state, state_dropout)
         self.input_proj = linear(d_in, 3 * d_state, bias=False)
         self.recurrent = linear(d_state, 3 * d_state, bias=False)
         self.input_norms = self._norms()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from mtkit.config import Limits, config
+from mtkit.config import Limits, config, construct
 from mtkit.layers.norms.config import NoNormConfig, TokenNormConfig
 
 if TYPE_CHECKING:
@@ -16,21 +16,26 @@ if TYPE_CHECKING:
     from mtkit.layers.recurrent.stack import Connection
 
 
-@config
-class LSTMCellConfig:
-    """Long short-term memory (see LSTMCell)."""
+class CellConfigBase:
+    """Configuration of a recurrent cell."""
 
-    kind: Literal["lstm"] = "lstm"
+    builds: ClassVar[str]
 
     def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
         """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
-        from mtkit.layers.recurrent.cells import LSTMCell
-
-        return LSTMCell(d_in, d_state, state_dropout)
+        return construct(self, d_in, d_state, state_dropout)
 
 
 @config
-class GRUCellConfig:
+class LSTMCellConfig(CellConfigBase):
+    """Long short-term memory (see LSTMCell)."""
+
+    kind: Literal["lstm"] = "lstm"
+    builds: ClassVar[str] = "layers.recurrent.cells:LSTMCell"
+
+
+@config
+class GRUCellConfig(CellConfigBase):
     """Gated recurrent unit (see GRUCell and ResetBeforeGRUCell)."""
 
     kind: Literal["gru"] = "gru"
@@ -38,50 +43,34 @@ class GRUCellConfig:
     # Default: after, which is faster.
     reset_gate: Literal["after", "before"] = "after"
 
-    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
-        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
-        from mtkit.layers.recurrent.cells import GRUCell, ResetBeforeGRUCell
-
-        return (GRUCell if self.reset_gate == "after" else ResetBeforeGRUCell)(d_in, d_state, state_dropout)
+    @property
+    def builds(self) -> str:  # type: ignore[override]
+        """Path of the cell's class."""
+        return "layers.recurrent.cells:" + ("GRUCell" if self.reset_gate == "after" else "ResetBeforeGRUCell")
 
 
 @config
-class LayerNormLSTMCellConfig:
+class LayerNormLSTMCellConfig(CellConfigBase):
     """Long short-term memory with layer norm (see LayerNormLSTMCell)."""
 
     kind: Literal["layer_norm_lstm"] = "layer_norm_lstm"
-
-    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
-        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
-        from mtkit.layers.recurrent.cells import LayerNormLSTMCell
-
-        return LayerNormLSTMCell(d_in, d_state, state_dropout)
+    builds: ClassVar[str] = "layers.recurrent.cells:LayerNormLSTMCell"
 
 
 @config
-class LayerNormGRUCellConfig:
+class LayerNormGRUCellConfig(CellConfigBase):
     """Gated recurrent unit with layer norm (see LayerNormGRUCell)."""
 
     kind: Literal["layer_norm_gru"] = "layer_norm_gru"
-
-    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
-        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
-        from mtkit.layers.recurrent.cells import LayerNormGRUCell
-
-        return LayerNormGRUCell(d_in, d_state, state_dropout)
+    builds: ClassVar[str] = "layers.recurrent.cells:LayerNormGRUCell"
 
 
 @config
-class TanhCellConfig:
+class TanhCellConfig(CellConfigBase):
     """Plain recurrent unit without gates, for comparison (see TanhCell)."""
 
     kind: Literal["tanh"] = "tanh"
-
-    def build(self, d_in: int, d_state: int, state_dropout: float) -> Cell:
-        """Build the cell for inputs [rows, d_in] and states [rows, d_state]."""
-        from mtkit.layers.recurrent.cells import TanhCell
-
-        return TanhCell(d_in, d_state, state_dropout)
+    builds: ClassVar[str] = "layers.recurrent.cells:TanhCell"
 
 
 CellConfig = LSTMCellConfig | GRUCellConfig | LayerNormLSTMCellConfig | LayerNormGRUCellConfig | TanhCellConfig
@@ -90,7 +79,19 @@ CellConfig = LSTMCellConfig | GRUCellConfig | LayerNormLSTMCellConfig | LayerNor
 class RecurrentAttentionConfigBase:
     """Capabilities of attention of a recurrent decoder; a kind overrides those that differ."""
 
+    builds: ClassVar[str]
+    has_bias: ClassVar[bool] = True  # of the projected annotations
     needs_equal_widths: ClassVar[bool] = False  # multiplies decoder states with annotations
+
+    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
+        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory].
+
+        Raises:
+            ValueError: the kind needs equal widths, and they differ.
+        """
+        if self.needs_equal_widths and d_query != d_memory:
+            raise ValueError(f"dot attention of states of width {d_query} over annotations of width {d_memory}")
+        return construct(self, d_query, d_memory, d_attention)
 
 
 @config
@@ -98,25 +99,17 @@ class AdditiveConfig(RecurrentAttentionConfigBase):
     """Additive score with a bias, as in Bahdanau et al. 2015 (see AdditiveAttention)."""
 
     kind: Literal["additive"] = "additive"
-
-    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]."""
-        from mtkit.layers.recurrent.additive_attention import AdditiveAttention
-
-        return AdditiveAttention(d_query, d_memory, d_attention)
+    builds: ClassVar[str] = "layers.recurrent.additive_attention:AdditiveAttention"
 
 
 @config
 class ConcatConfig(RecurrentAttentionConfigBase):
     """Additive score without a bias, as in Luong et al. 2015 (see AdditiveAttention)."""
 
+    has_bias: ClassVar[bool] = False
+
     kind: Literal["concat"] = "concat"
-
-    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]."""
-        from mtkit.layers.recurrent.additive_attention import AdditiveAttention
-
-        return AdditiveAttention(d_query, d_memory, d_attention, bias=False)
+    builds: ClassVar[str] = "layers.recurrent.additive_attention:AdditiveAttention"
 
 
 @config
@@ -124,12 +117,7 @@ class GeneralConfig(RecurrentAttentionConfigBase):
     """Bilinear score (see GeneralAttention)."""
 
     kind: Literal["general"] = "general"
-
-    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]; d_attention is unused."""
-        from mtkit.layers.recurrent.attention import GeneralAttention
-
-        return GeneralAttention(d_query, d_memory)
+    builds: ClassVar[str] = "layers.recurrent.attention:GeneralAttention"
 
 
 @config
@@ -137,20 +125,9 @@ class DotConfig(RecurrentAttentionConfigBase):
     """Dot-product score (see DotAttention)."""
 
     kind: Literal["dot"] = "dot"
+    builds: ClassVar[str] = "layers.recurrent.attention:DotAttention"
 
     needs_equal_widths: ClassVar[bool] = True
-
-    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory]; d_attention is unused.
-
-        Raises:
-            ValueError: the widths differ.
-        """
-        from mtkit.layers.recurrent.attention import DotAttention
-
-        if d_query != d_memory:
-            raise ValueError(f"dot attention of states of width {d_query} over annotations of width {d_memory}")
-        return DotAttention()
 
 
 ScoreConfig = AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig
@@ -161,20 +138,11 @@ class LocalConfig(RecurrentAttentionConfigBase):
     """A window of the source around a predicted position (see LocalAttention)."""
 
     kind: Literal["local"] = "local"
+    builds: ClassVar[str] = "layers.recurrent.attention:LocalAttention"
     # Score of a state and an annotation. Default: general, the best in the paper.
     score: ScoreConfig = field(default_factory=GeneralConfig)
     # Number of source positions to each side of the predicted one. Default: the paper's.
     window: Annotated[int, Limits(gt=0)] = 10
-
-    def build(self, d_query: int, d_memory: int, d_attention: int) -> RecurrentAttention:
-        """Build the attention of states [rows, d_query] over annotations [B, S, d_memory].
-
-        Raises:
-            ValueError: see the `build` of `score`.
-        """
-        from mtkit.layers.recurrent.attention import LocalAttention
-
-        return LocalAttention(self.score.build(d_query, d_memory, d_attention), d_query, self.window)
 
 
 RecurrentAttentionConfig = AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig | LocalConfig
@@ -213,32 +181,32 @@ class VariationalDropoutConfig:
 RecurrentDropoutConfig = PerStepDropoutConfig | VariationalDropoutConfig
 
 
+class ReadoutConfigBase:
+    """Configuration of a readout."""
+
+    builds: ClassVar[str]
+
+    def build(self, d_in: int, d_out: int) -> Readout:
+        """Build the readout [..., d_in] -> [..., d_out]."""
+        return construct(self, d_in, d_out)
+
+
 @config
-class MaxoutReadoutConfig:
+class MaxoutReadoutConfig(ReadoutConfigBase):
     """Maxout readout (see MaxoutReadout)."""
 
     kind: Literal["maxout"] = "maxout"
+    builds: ClassVar[str] = "layers.recurrent.readout:MaxoutReadout"
     # Number of linear pieces of which the largest is taken. Default: the paper's.
     num_pieces: Annotated[int, Limits(gt=1)] = 2
 
-    def build(self, d_in: int, d_out: int) -> Readout:
-        """Build the readout [..., d_in] -> [..., d_out]."""
-        from mtkit.layers.recurrent.readout import MaxoutReadout
-
-        return MaxoutReadout(d_in, d_out, num_pieces=self.num_pieces)
-
 
 @config
-class TanhReadoutConfig:
+class TanhReadoutConfig(ReadoutConfigBase):
     """Tanh readout (see TanhReadout)."""
 
     kind: Literal["tanh"] = "tanh"
-
-    def build(self, d_in: int, d_out: int) -> Readout:
-        """Build the readout [..., d_in] -> [..., d_out]."""
-        from mtkit.layers.recurrent.readout import TanhReadout
-
-        return TanhReadout(d_in, d_out)
+    builds: ClassVar[str] = "layers.recurrent.readout:TanhReadout"
 
 
 ReadoutConfig = MaxoutReadoutConfig | TanhReadoutConfig

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.layers.projections import linear
+from mtkit.layers.recurrent.config import MaxoutReadoutConfig, TanhReadoutConfig
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
 
 
@@ -38,10 +39,10 @@ class MaxoutReadout(Readout):
     Goodfellow et al. 2013; Bahdanau et al. 2015, appendix A.2.2, with 2 pieces. https://arxiv.org/abs/1409.0473
     """
 
-    def __init__(self, d_in: int, d_out: int, *, num_pieces: int) -> None:
+    def __init__(self, config: MaxoutReadoutConfig, d_in: int, d_out: int) -> None:
         super().__init__()
-        self.num_pieces = num_pieces
-        self.linear = linear(d_in, num_pieces * d_out)
+        self.num_pieces = config.num_pieces
+        self.linear = linear(d_in, config.num_pieces * d_out)
 
     def activate(self, y: Tensor) -> Tensor:
         """[..., num_pieces·d_out] -> [..., d_out]."""
@@ -52,7 +53,7 @@ class MaxoutReadout(Readout):
 class TanhReadout(Readout):
     """tanh of a linear map. Luong et al. 2015, eq. 5. https://arxiv.org/abs/1508.04025"""
 
-    def __init__(self, d_in: int, d_out: int) -> None:
+    def __init__(self, config: TanhReadoutConfig, d_in: int, d_out: int) -> None:
         super().__init__()
         self.linear = linear(d_in, d_out)
 

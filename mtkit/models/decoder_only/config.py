@@ -100,7 +100,6 @@ class DecoderOnlyConfig(TransformerLayerConfig):
         )
 
     def _layer(self, index: int, position: Position) -> nn.Module:
-        from mtkit.layers.attention.softmax import causal, full
         from mtkit.layers.norms.residual import Depth
         from mtkit.models.decoder_only.model import PrefixAttention
         from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer
@@ -108,14 +107,8 @@ class DecoderOnlyConfig(TransformerLayerConfig):
         depth = Depth("decoder_only", 0, self.decoder_layers)
         kind: type[EncoderLayer | ParallelEncoderLayer]
         kind = ParallelEncoderLayer if self.parallel_sublayers else EncoderLayer
-        attention = PrefixAttention(
-            self.d_model,
-            self.heads,
-            position=position,
-            pattern=causal if self.source_visibility == "causal" else full,
-            dropout=self.attention_dropout,
-            norm=self.qk_norm,
-        )
+        parts = self.attention_parts(position, causal=self.source_visibility == "causal")
+        attention = PrefixAttention(FullAttentionConfig(), parts)
         layer = kind(attention, self.feed_forward_layer(index), self.residuals(depth, kind.num_residuals))
         self.finish_layer(layer, depth)
         return layer

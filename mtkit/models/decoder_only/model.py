@@ -11,15 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.attention.softmax import Pattern, SoftmaxAttention, apply_mask, causal
+from mtkit.layers.attention.config import FullAttentionConfig
+from mtkit.layers.attention.multi_head import AttentionParts, SelfAttention
+from mtkit.layers.attention.softmax import SoftmaxAttention, apply_mask, causal
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.shared_prefix import to_hypotheses, to_sentences
 from mtkit.layers.cache.state import BatchedState
-from mtkit.layers.heads import Heads, join_heads
-from mtkit.layers.key_types import QKNorm
 from mtkit.layers.norms.norm import apply_norm
-from mtkit.layers.positions.base import Position
 from mtkit.models.interface import State, Step, TranslationModel
 from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer, Stack
 from mtkit.models.transformer.model import Embedding
@@ -35,24 +33,16 @@ class PrefixOutput(NamedTuple):
 class PrefixAttention(SelfAttention):
     """Self-attention over a prefix, and over the tokens that follow it, with the same weights.
 
-    `forward` reads the prefix under the attention `pattern`. `attend_with_prefix` attends from new tokens to the whole
+    `forward` reads the prefix, under a causal mask or none. `attend_with_prefix` attends from new tokens to the whole
     prefix and causally to each other. A prefix has one row per sentence and its continuations one per hypothesis: the W
     hypotheses of a sentence are W times as many queries to one row, and the prefix is never copied.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        heads: Heads,
-        *,
-        position: Position,
-        pattern: Pattern,
-        dropout: float,
-        norm: QKNorm = "none",
-    ) -> None:
-        kernel = SoftmaxAttention(position=position, pattern=pattern, dropout=dropout)
-        super().__init__(d_model, heads, position=position, kernel=kernel, norm=norm)
-        self.dot_product = kernel.dot_product
+    kernel: SoftmaxAttention
+
+    def __init__(self, config: FullAttentionConfig, parts: AttentionParts) -> None:
+        super().__init__(config, parts)
+        self.dot_product = self.kernel.dot_product
 
     def attend_with_prefix(
         self, x: Tensor, pos: Tensor, prefix: KVCache, *, real: Tensor | None = None, past: KVCache | None = None
@@ -84,7 +74,7 @@ class PrefixAttention(SelfAttention):
         on_prefix, on_own = torch.split(self.dot_product.dropout(weights), [prefix.length, own.length], dim=-1)
         y = self.dot_product.weighted_sum(to_sentences(on_prefix, sentences), pos_sentence, prefix)  # [B, H, W·T, K]
         y = to_hypotheses(y, length) + self.dot_product.weighted_sum(on_own, pos, own)  # [rows, H, T, K]
-        return self.out(join_heads(y)), PrefixOutput(own, weights[..., : prefix.length])
+        return self.join(y), PrefixOutput(own, weights[..., : prefix.length])
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,8 @@ class TransformerConfig(TransformerLayerConfig):
         kind: type[EncoderLayer | ParallelEncoderLayer]
         kind = ParallelEncoderLayer if self.parallel_sublayers else EncoderLayer
         num_heads = self.head_counts()["encoder_heads"].of_layer(index)
-        attention = self.self_attention(self.encoder_attention, position, causal=False, num_heads=num_heads)
+        parts = self.attention_parts(position, causal=False, num_heads=num_heads)
+        attention = self.encoder_attention.build(parts)
         feed_forward = self.feed_forward_layer(index)
         layer = kind(attention, feed_forward, self.residuals(depth, kind.num_residuals))
         self.finish_layer(layer, depth)
@@ -200,7 +201,8 @@ class TransformerConfig(TransformerLayerConfig):
         counts = {key: each.of_layer(index) for key, each in self.head_counts().items() if key != "encoder_heads"}
         cross = self.cross_attention(counts["cross_heads"])
         num_heads = counts["decoder_heads"]
-        attention = self.self_attention(self.decoder_attention, position, causal=True, num_heads=num_heads)
+        parts = self.attention_parts(position, causal=True, num_heads=num_heads)
+        attention = self.decoder_attention.build(parts)
         feed_forward = self.feed_forward_layer(index)
         layer = kind(attention, cross, feed_forward, self.residuals(depth, kind.num_residuals))
         self.finish_layer(layer, depth)

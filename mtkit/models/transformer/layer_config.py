@@ -6,11 +6,11 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from mtkit.config import Limits, config
-from mtkit.layers.attention.config import AttentionConfig
 from mtkit.layers.feed_forward.config import DenseConfig, FeedForwardConfig
 from mtkit.layers.heads import Heads
 from mtkit.layers.key_types import PositiveWidth, QKNorm
 from mtkit.layers.norms.config import PreNormConfig, ResidualConfig
+from mtkit.layers.positions.absolute_config import NoPositionConfig
 from mtkit.layers.positions.config import PositionConfig
 from mtkit.models.capabilities import ModelConfigBase
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from mtkit.layers.attention.cross import CrossAttention
-    from mtkit.layers.attention.kernel import TokenMixer
+    from mtkit.layers.attention.multi_head import AttentionParts
     from mtkit.layers.norms.residual import Depth, Residual
     from mtkit.layers.positions.base import Position, StackPositions
 
@@ -111,13 +111,11 @@ class TransformerLayerConfig(ModelConfigBase):
         """Build the position encoding of a stack."""
         return config.build(self.d_model, self.heads, layers=layers, causal=causal)
 
-    def self_attention(
-        self, config: AttentionConfig, position: Position, *, causal: bool, num_heads: int | None = None
-    ) -> TokenMixer:
-        """Build the self-attention of a layer; `causal` in a decoder."""
-        from mtkit.layers.attention.multi_head import SelfAttentionParts
+    def attention_parts(self, position: Position, *, causal: bool, num_heads: int | None = None) -> AttentionParts:
+        """Arguments of a layer's attention; `causal` in a decoder; `num_heads`: of this layer alone, or None."""
+        from mtkit.layers.attention.multi_head import AttentionParts
 
-        parts = SelfAttentionParts(
+        return AttentionParts(
             d_model=self.d_model,
             heads=self.layer_heads(num_heads),
             position=position,
@@ -125,18 +123,17 @@ class TransformerLayerConfig(ModelConfigBase):
             dropout=self.attention_dropout,
             norm=self.qk_norm,
         )
-        return config.build(parts)
 
     def cross_attention(self, num_heads: int | None = None) -> CrossAttention:
         """Build the cross-attention of a decoder layer."""
         from mtkit.layers.attention.cross import CrossAttention
 
-        heads = self.layer_heads(num_heads)
-        return CrossAttention(self.d_model, heads, dropout=self.attention_dropout, norm=self.qk_norm)
+        position = NoPositionConfig().module(self.d_model, self.heads, causal=False)
+        return CrossAttention(self.attention_parts(position, causal=False, num_heads=num_heads))
 
     def feed_forward_layer(self, index: int) -> nn.Module:
         """Build the feed-forward sublayer of the layer with this index, from 0."""
-        return self.feed_forward.build(self.d_model, self.d_ff, self.activation_dropout, layer=index)
+        return self.feed_forward.of_layer(index).build(self.d_model, self.d_ff, self.activation_dropout)
 
     def finish_layer(self, layer: nn.Module, depth: Depth) -> None:
         """Remove the biases of a new layer if the recipe says so, and initialise it for its depth."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mtkit.config import config
 from mtkit.layers.attention.capabilities import AttentionConfigBase
-from mtkit.layers.heads import Heads
 from mtkit.layers.positions.absolute_config import PositionConfigBase
 from mtkit.search.config import SearchMethod
 from mtkit.training.key_types import PositiveFloat
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
-    from mtkit.layers.positions.base import Position
     from mtkit.search.hypothesis import SearchSettings
     from mtkit.search.run import Search
 
@@ -27,6 +24,7 @@ class ScaledALiBiConfig(PositionConfigBase):
     """Linear biases with a learned factor (see ScaledALiBi)."""
 
     kind: Literal["scaled_alibi"] = "scaled_alibi"
+    builds: ClassVar[str] = "layers.positions.scaled_alibi:ScaledALiBi"
     # Initial value of the factor.
     # Default: 1, which is ALiBi.
     start: float = 1.0
@@ -34,27 +32,16 @@ class ScaledALiBiConfig(PositionConfigBase):
     acts_in_attention: ClassVar[bool] = True
     needs_scores: ClassVar[bool] = True
 
-    def module(self, d_model: int, heads: Heads, *, causal: bool) -> Position:
-        """Build one module for all layers."""
-        from mtkit.layers.positions.scaled_alibi import ScaledALiBi
-
-        return ScaledALiBi(heads.num_heads, self.start)
-
 
 @config
 class UniformAttentionConfig(AttentionConfigBase):
     """Uniform attention (see UniformAttention)."""
 
     kind: Literal["uniform"] = "uniform"
+    kernel: ClassVar[str] = "layers.attention.uniform:UniformAttention"
 
     is_encoder_capable: ClassVar[bool] = False
     computes_scores: ClassVar[bool] = False
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        from mtkit.layers.attention.uniform import UniformAttention
-
-        return parts.with_kernel(UniformAttention())
 
 
 @config

@@ -5,15 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from mtkit.layers.heads import Heads
+from mtkit.layers.positions.config import ScaledALiBiConfig
 from mtkit.layers.positions.relative import ALiBi
 
 
 class ScaledALiBi(ALiBi):
     """ALiBi times a learned factor."""
 
-    def __init__(self, num_heads: int, start: float) -> None:
-        super().__init__(num_heads)
-        self.factor = nn.Parameter(torch.full((1,), start))
+    def __init__(self, config: ScaledALiBiConfig, d_model: int, heads: Heads, *, causal: bool) -> None:
+        super().__init__(config, d_model, heads, causal=causal)
+        self.factor = nn.Parameter(torch.full((1,), config.start))
 
     def bias(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         """[B, H, T, S]."""

@@ -9,10 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.layers.attention.kernel import AttentionKernel
+from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.attention.softmax import DotProductAttention
+from mtkit.layers.attention.sparse.config import BinaryPartitionConfig
 from mtkit.layers.attention.sparse.sliding_window import GatheredTokens, by_position, gather_tokens
 from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.positions.base import Position
 
 BLOCK = 64  # queries; products of smaller matrices leave a processor idle
 
@@ -86,10 +87,10 @@ class BinaryPartitionAttention(AttentionKernel[KVCache]):
     from the whole cache.
     """
 
-    def __init__(self, *, position: Position, partition: BinaryPartition, dropout: float) -> None:
-        super().__init__()
-        self.dot_product = DotProductAttention(position, dropout)
-        self.partition = partition
+    def __init__(self, config: BinaryPartitionConfig, parts: AttentionParts) -> None:
+        super().__init__(config, parts)
+        self.dot_product = DotProductAttention(parts.position, parts.dropout)
+        self.partition = BinaryPartition(config.span_count, parts.causal)
 
     def forward(self, q: Tensor, new: KVCache, past: KVCache | None) -> tuple[Tensor, KVCache]:
         """See AttentionKernel; the state holds all keys and values."""

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from mtkit.config import Limits, config
 from mtkit.layers.attention.capabilities import AttentionConfigBase
 
-if TYPE_CHECKING:
-    from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
+
+class SlidingWindowConfigBase(AttentionConfigBase):
+    """Kinds of attention within a sliding window, and to global tokens."""
+
+    needs_positions: ClassVar[bool] = True
+
+    @property
+    def window_width(self) -> int:
+        """Number of positions to each side that a query attends to."""
+        raise NotImplementedError
+
+    @property
+    def global_tokens(self) -> dict[str, Any]:
+        """Arguments of GlobalTokens: the tokens that every query attends to; empty for none."""
+        return {}
 
 
 @config
-class WindowAttentionConfig(AttentionConfigBase):
+class WindowAttentionConfig(SlidingWindowConfigBase):
     """A sliding window (see SlidingWindowAttention)."""
 
     kind: Literal["window"] = "window"
+    kernel: ClassVar[str] = "layers.attention.sparse.sliding_window:SlidingWindowAttention"
     # Number of positions to each side that a query attends to; in a decoder, to the left alone. Default: longer than
     # nearly all sentences, so that only texts are cut.
     width: Annotated[int, Limits(gt=0)] = 64
 
-    needs_positions: ClassVar[bool] = True
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        from mtkit.layers.attention.sparse.sliding_window import GlobalTokens, SlidingWindowAttention, SlidingWindowMask
-
-        mask = SlidingWindowMask(parts.window(self.width), GlobalTokens())
-        return parts.with_kernel(SlidingWindowAttention(position=parts.position, mask=mask, dropout=parts.dropout))
+    @property
+    def window_width(self) -> int:
+        """See SlidingWindowConfigBase."""
+        return self.width
 
 
 @config
-class StridedAttentionConfig(AttentionConfigBase):
+class StridedAttentionConfig(SlidingWindowConfigBase):
     """A sliding window, and beyond it the last of every `stride` positions; cheapest where stride² is the length.
 
     Child et al. 2019, sec. 4.2, the "fixed" columns (c = 1), with a sliding window instead of fixed blocks.
@@ -39,25 +49,29 @@ class StridedAttentionConfig(AttentionConfigBase):
     """
 
     kind: Literal["strided"] = "strided"
+    kernel: ClassVar[str] = "layers.attention.sparse.sliding_window:SlidingWindowAttention"
     # Distance of the positions that every query attends to, and width of the window to each side. Default: cheapest for
     # about 1,000 tokens, the square of the stride.
     stride: Annotated[int, Limits(gt=1)] = 32
 
-    needs_positions: ClassVar[bool] = True
+    @property
+    def window_width(self) -> int:
+        """See SlidingWindowConfigBase."""
+        return self.stride
 
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        from mtkit.layers.attention.sparse.sliding_window import GlobalTokens, SlidingWindowAttention, SlidingWindowMask
-
-        mask = SlidingWindowMask(parts.window(self.stride), GlobalTokens(stride=self.stride))
-        return parts.with_kernel(SlidingWindowAttention(position=parts.position, mask=mask, dropout=parts.dropout))
+    @property
+    def global_tokens(self) -> dict[str, Any]:
+        """See SlidingWindowConfigBase."""
+        return {"stride": self.stride}
 
 
 @config
-class LongformerConfig(AttentionConfigBase):
+class LongformerConfig(SlidingWindowConfigBase):
     """Sliding window and global tokens, for encoders (see LongformerAttention)."""
 
     kind: Literal["longformer"] = "longformer"
+    builds: ClassVar[str] = "layers.attention.sparse.longformer:LongformerAttention"
+    kernel: ClassVar[str] = "layers.attention.sparse.sliding_window:SlidingWindowAttention"
     # Number of positions to each side that a query attends to. Default: longer than nearly all sentences, so that only
     # texts are cut.
     width: Annotated[int, Limits(gt=0)] = 64
@@ -71,7 +85,6 @@ class LongformerConfig(AttentionConfigBase):
     global_stride: Annotated[int, Limits(gt=1)] | None = None
 
     is_causal_capable: ClassVar[bool] = False
-    needs_positions: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (self.global_bos or self.global_eos or self.global_stride):
@@ -80,20 +93,15 @@ class LongformerConfig(AttentionConfigBase):
                 "use kind: window"
             )
 
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        from mtkit.layers.attention.sparse.longformer import LongformerAttention
-        from mtkit.layers.attention.sparse.sliding_window import GlobalTokens, SlidingWindowMask
+    @property
+    def window_width(self) -> int:
+        """See SlidingWindowConfigBase."""
+        return self.width
 
-        tokens = GlobalTokens(bos=self.global_bos, eos=self.global_eos, stride=self.global_stride)
-        return LongformerAttention(
-            parts.d_model,
-            parts.heads,
-            position=parts.position,
-            mask=SlidingWindowMask(parts.window(self.width), tokens),
-            dropout=parts.dropout,
-            norm=parts.norm,
-        )
+    @property
+    def global_tokens(self) -> dict[str, Any]:
+        """See SlidingWindowConfigBase."""
+        return {"bos": self.global_bos, "eos": self.global_eos, "stride": self.global_stride}
 
 
 @config
@@ -101,20 +109,12 @@ class BinaryPartitionConfig(AttentionConfigBase):
     """Near tokens, and spans that grow with the distance (see BinaryPartitionAttention)."""
 
     kind: Literal["binary_partition"] = "binary_partition"
+    kernel: ClassVar[str] = "layers.attention.sparse.binary_partition:BinaryPartitionAttention"
     # Number k of nodes of each level of the tree that a query attends to, to each side. Default: the paper's for
     # translation.
     span_count: Annotated[int, Limits(gt=0)] = 4
 
     needs_positions: ClassVar[bool] = True
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        from mtkit.layers.attention.sparse.binary_partition import BinaryPartition, BinaryPartitionAttention
-
-        partition = BinaryPartition(self.span_count, parts.causal)
-        return parts.with_kernel(
-            BinaryPartitionAttention(position=parts.position, partition=partition, dropout=parts.dropout)
-        )
 
 
 @config
@@ -122,6 +122,8 @@ class LSHConfig(AttentionConfigBase):
     """Tokens of the same bucket of a locality-sensitive hash, for encoders (see LSHKernel)."""
 
     kind: Literal["lsh"] = "lsh"
+    builds: ClassVar[str] = "layers.attention.sparse.lsh:LSHAttention"
+    kernel: ClassVar[str] = "layers.attention.sparse.lsh:LSHKernel"
     # Rounds of hashing; time is proportional to it. Default: the fewest with which a missed neighbour has a second
     # chance; the paper has 1 to 8.
     num_hashes: Annotated[int, Limits(gt=0, le=16)] = 2
@@ -132,16 +134,3 @@ class LSHConfig(AttentionConfigBase):
     computes_scores: ClassVar[bool] = False
     needs_positions: ClassVar[bool] = True
     needs_equal_heads: ClassVar[bool] = True
-
-    def build(self, parts: SelfAttentionParts) -> SelfAttention:
-        """Build the sublayer."""
-        from mtkit.layers.attention.sparse.lsh import LSHAttention, LSHKernel
-
-        kernel = LSHKernel(
-            position=parts.position,
-            head_dim=parts.heads.head_dim,
-            num_hashes=self.num_hashes,
-            chunk_length=self.chunk_length,
-            dropout=parts.dropout,
-        )
-        return LSHAttention(parts, kernel)

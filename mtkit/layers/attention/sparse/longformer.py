@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.attention.sparse.sliding_window import GatheredTokens, SlidingWindowAttention, SlidingWindowMask
+from mtkit.layers.attention.multi_head import AttentionParts, SelfAttention
+from mtkit.layers.attention.sparse.config import LongformerConfig
+from mtkit.layers.attention.sparse.sliding_window import GatheredTokens, SlidingWindowAttention
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import BatchedState
-from mtkit.layers.heads import Heads, join_heads, split_heads
-from mtkit.layers.key_types import QKNorm
-from mtkit.layers.positions.base import Position
+from mtkit.layers.heads import split_heads
 from mtkit.layers.projections import linear
 
 
@@ -22,24 +21,17 @@ class LongformerAttention(SelfAttention):
     tokens have projections of their own. https://arxiv.org/abs/2004.05150 . For encoders; O(n · (window + globals)).
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        heads: Heads,
-        *,
-        position: Position,
-        mask: SlidingWindowMask,
-        dropout: float,
-        norm: QKNorm = "none",
-    ) -> None:
-        kernel = SlidingWindowAttention(position=position, mask=mask, dropout=dropout)
-        super().__init__(d_model, heads, position=position, kernel=kernel, norm=norm)
-        self.global_tokens = mask.global_tokens
-        self.attend_all, self.dot_product = kernel.attend_all, kernel.dot_product
-        self.global_query = linear(d_model, heads.num_heads * heads.head_dim)
-        self.global_key_value = linear(d_model, heads.num_kv_heads * heads.head_dim + heads.value_width)
+    kernel: SlidingWindowAttention
+
+    def __init__(self, config: LongformerConfig, parts: AttentionParts) -> None:
+        super().__init__(config, parts)
+        heads = parts.heads
+        self.global_tokens = self.kernel.mask.global_tokens
+        self.attend_all, self.dot_product = self.kernel.attend_all, self.kernel.dot_product
+        self.global_query = linear(parts.d_model, heads.num_heads * heads.head_dim)
+        self.global_key_value = linear(parts.d_model, heads.num_kv_heads * heads.head_dim + heads.value_width)
         with torch.no_grad():
-            self.global_query.weight.mul_(position.query_init_gain(heads.head_dim))
+            self.global_query.weight.mul_(self.position.query_init_gain(heads.head_dim))
 
     def value_path_weights(self) -> list[Tensor]:
         """See Sublayer."""
@@ -62,7 +54,7 @@ class LongformerAttention(SelfAttention):
         global_y = self._attend_globally(x, new, tokens)  # [B, H, M, K]
         global_y = torch.where(tokens.real[:, None, :, None], global_y, tokens.gather(y, 2)).to(y.dtype)
         index = tokens.index[:, None, :, None].expand_as(global_y)
-        return self.out(join_heads(y.scatter(2, index, global_y))), new
+        return self.join(y.scatter(2, index, global_y)), new
 
     def _attend_globally(self, x: Tensor, new: KVCache, tokens: GatheredTokens) -> Tensor:
         """Attention of M global tokens to all tokens, [B, H, M, K]."""

@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.layers.attention.kernel import AttentionKernel
-from mtkit.layers.attention.multi_head import SelfAttention, SelfAttentionParts
+from mtkit.layers.attention.multi_head import AttentionParts, SelfAttention
+from mtkit.layers.attention.sparse.config import LSHConfig
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.heads import split_heads
-from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import linear
 
 MAX_COLUMNS = 256  # of a rotation; with chunks of 64 tokens, buckets grow beyond 16,384 tokens
@@ -80,14 +80,12 @@ class LSHKernel(AttentionKernel[KVCache]):
 
     rotations: Tensor  # [R, K, MAX_COLUMNS]
 
-    def __init__(
-        self, *, position: Position, head_dim: int, num_hashes: int, chunk_length: int, dropout: float
-    ) -> None:
-        super().__init__()
-        self.position = position
-        self.chunk_length = chunk_length
-        self.dropout = Dropout(dropout)
-        self.register_buffer("rotations", torch.randn(num_hashes, head_dim, MAX_COLUMNS))
+    def __init__(self, config: LSHConfig, parts: AttentionParts) -> None:
+        super().__init__(config, parts)
+        self.position = parts.position
+        self.chunk_length = config.chunk_length
+        self.dropout = Dropout(parts.dropout)
+        self.register_buffer("rotations", torch.randn(config.num_hashes, parts.heads.head_dim, MAX_COLUMNS))
 
     def forward(self, q: Tensor, new: KVCache, past: KVCache | None) -> tuple[Tensor, KVCache]:
         """See AttentionKernel; `new` has one key for each query, of the same direction.
@@ -158,8 +156,8 @@ class LSHKernel(AttentionKernel[KVCache]):
 class LSHAttention(SelfAttention):
     """Self-attention whose keys are the queries, scaled to the norm sqrt(K) (Kitaev et al. 2020, sec. 2, shared-QK)."""
 
-    def __init__(self, parts: SelfAttentionParts, kernel: LSHKernel) -> None:
-        super().__init__(parts.d_model, parts.heads, position=parts.position, kernel=kernel, norm=parts.norm)
+    def __init__(self, config: LSHConfig, parts: AttentionParts) -> None:
+        super().__init__(config, parts)
         heads = parts.heads
         self.query_key_value = linear(parts.d_model, heads.num_heads * heads.head_dim + heads.value_width)
 

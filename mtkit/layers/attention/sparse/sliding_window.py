@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.layers.attention.kernel import AttentionKernel
+from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.attention.softmax import DotProductAttention, Window, causal
+from mtkit.layers.attention.sparse.config import SlidingWindowConfigBase
 from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.positions.base import Position
 
 
 @dataclass(frozen=True)
@@ -102,10 +103,10 @@ class SlidingWindowAttention(AttentionKernel[KVCache]):
     cache, unless there are global tokens, which may be anywhere in it.
     """
 
-    def __init__(self, *, position: Position, mask: SlidingWindowMask, dropout: float) -> None:
-        super().__init__()
-        self.dot_product = DotProductAttention(position, dropout)
-        self.mask = mask
+    def __init__(self, config: SlidingWindowConfigBase, parts: AttentionParts) -> None:
+        super().__init__(config, parts)
+        self.dot_product = DotProductAttention(parts.position, parts.dropout)
+        self.mask = SlidingWindowMask(parts.window(config.window_width), GlobalTokens(**config.global_tokens))
 
     def forward(self, q: Tensor, new: KVCache, past: KVCache | None) -> tuple[Tensor, KVCache]:
         """See AttentionKernel; the state holds all keys and values."""

@@ -4,19 +4,15 @@ import pytest
 import torch
 
 from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.attention.softmax import SoftmaxAttention, causal
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.rope import RoPE
+from mtkit.layers.positions.config import RoPEConfig
+from tests.toy.attention import parts, self_attention
 
 D, B, T = 12, 2, 5
 
 
 def attention(heads, norm="none", position=None):
-    position = position or Position()
-    kernel = SoftmaxAttention(position=position, pattern=causal, dropout=0.0)
-    layer = SelfAttention(D, heads, position=position, kernel=kernel, norm=norm).double()
+    layer = self_attention(D, heads, position=position, causal=True, norm=norm).double()
     for p in layer.parameters():
         p.data.add_(0.3 * torch.randn_like(p))
     return layer
@@ -62,7 +58,8 @@ def test_normalised_queries_and_keys_do_not_depend_on_their_scale(norm):
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 def test_norms_come_before_the_rotation(norm):
     """A rotation keeps lengths, so scores of normalised heads are bounded by the square of the gain over sqrt(K)."""
-    layer, (x, pos) = attention(Heads(2, 2, 4), norm, RoPE(4, base=100.0, divisor=1.0, rotate_half=False)), x_and_pos()
+    rope = RoPEConfig(base=100.0).module(D, Heads(2, 2, 4), causal=True)
+    layer, (x, pos) = attention(Heads(2, 2, 4), norm, rope), x_and_pos()
     layer.query_norm.weight.data.fill_(1)
     if norm == "layer":
         layer.query_norm.bias.data.zero_()
@@ -71,7 +68,7 @@ def test_norms_come_before_the_rotation(norm):
 
 
 def test_cross_attention_normalises_queries_and_keys():
-    layer = CrossAttention(D, Heads(2, 1, 4), dropout=0.0, norm="rms").double()
+    layer = CrossAttention(parts(D, Heads(2, 1, 4), norm="rms")).double()
     memory, pos = x_and_pos()
     keys = layer.project(memory, pos, torch.ones(B, T, dtype=torch.bool))
     assert torch.allclose(keys.k.norm(dim=-1), torch.full((), 2.0, dtype=torch.float64), atol=1e-4)

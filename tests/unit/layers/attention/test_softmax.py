@@ -3,18 +3,17 @@
 import pytest
 import torch
 
-from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention, additive_mask, causal, full
+from mtkit.layers.attention.softmax import DotProductAttention, additive_mask, causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
+from tests.toy.attention import self_attention
 
 D, H, B, T = 12, 3, 2, 6
 
 
 def attention(pattern=causal, kv_heads=H):
-    kernel = SoftmaxAttention(position=Position(), pattern=pattern, dropout=0.0)
-    return SelfAttention(D, Heads(H, kv_heads, D // H), position=Position(), kernel=kernel).double()
+    return self_attention(D, Heads(H, kv_heads, D // H), causal=pattern is causal).double()
 
 
 def attend(q, pos, keys):

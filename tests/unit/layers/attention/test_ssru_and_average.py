@@ -4,16 +4,23 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from mtkit.layers.attention.replacements import SSRU, AverageAttention, linear_recurrence
+from mtkit.layers.attention.config import AverageAttentionConfig, SSRUConfig
+from mtkit.layers.attention.replacements import linear_recurrence
 from mtkit.layers.cache.kv_cache import KVCache
+from mtkit.layers.heads import Heads
+from tests.toy.attention import parts
 
 D, B, T = 6, 3, 7
-MAKE = {"ssru": lambda: SSRU(D), "average": lambda: AverageAttention(D, None), "aan": lambda: AverageAttention(D, 9)}
+KINDS = {"ssru": SSRUConfig(), "average": AverageAttentionConfig(), "aan": AverageAttentionConfig(d_ff=9)}
 
 
-@pytest.fixture(params=MAKE)
+def build(name):
+    return KINDS[name].build(parts(D, Heads(2, 2, 3), causal=True)).double()
+
+
+@pytest.fixture(params=KINDS)
 def layer(request):
-    return MAKE[request.param]().double()
+    return build(request.param)
 
 
 def inputs():
@@ -73,7 +80,7 @@ def test_a_state_of_another_kind_is_refused(layer):
 
 
 def test_ssru_equals_the_papers_equations():
-    layer, (x, _) = SSRU(D).double(), inputs()
+    layer, (x, _) = build("ssru"), inputs()
     torch.nn.init.normal_(layer.forget.bias)
     found, _ = layer(x, torch.zeros(B, T, dtype=torch.int64))
     for b in range(B):
@@ -85,7 +92,7 @@ def test_ssru_equals_the_papers_equations():
 
 
 def test_average_attention_equals_the_papers_equations():
-    layer, (x, pos) = AverageAttention(D, 9).double(), inputs()
+    layer, (x, pos) = build("aan"), inputs()
     found, _ = layer(x, pos)
     for b in range(B):
         for t in range(T):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from mtkit.layers.attention.multi_head import SelfAttentionParts
+from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.absolute_config import NoPositionConfig
 
@@ -16,7 +16,7 @@ def build(config, positions=None, causal=False, norm="none", seed=0):
     """A layer in float64 with distinct values of all parameters."""
     torch.manual_seed(seed)
     position = (positions or NoPositionConfig()).build(D, HEADS, layers=1, causal=causal).layers[0]
-    parts = SelfAttentionParts(d_model=D, heads=HEADS, position=position, causal=causal, dropout=0.0, norm=norm)
+    parts = AttentionParts(d_model=D, heads=HEADS, position=position, causal=causal, dropout=0.0, norm=norm)
     layer = config.build(parts).double()
     for p in layer.parameters():
         p.data.add_(torch.randn_like(p) * 0.3)

@@ -6,22 +6,22 @@ import pytest
 import torch
 
 from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.attention.softmax import SoftmaxAttention, causal
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.shared_prefix import SharedPrefixCache
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.relative import ALiBi
+from mtkit.layers.positions.config import ALiBiConfig
+from tests.toy.attention import self_attention
 
 D, H, N, W = 12, 3, 4, 5
 STEPS = 40  # enough to fill the buffers and drop dead tokens several times
 CPU = torch.device("cpu")
+ALIBI = ALiBiConfig().module(D, Heads(H, H, D // H), causal=True)
 
 
 def layer(position: Position, kv_heads: int) -> SelfAttention:
     torch.manual_seed(1)
-    kernel = SoftmaxAttention(position=position, pattern=causal, dropout=0.0)
-    return SelfAttention(D, Heads(H, kv_heads, D // H), position=position, kernel=kernel).double().eval()
+    return self_attention(D, Heads(H, kv_heads, D // H), position=position, causal=True).double().eval()
 
 
 def parents(generator: torch.Generator) -> torch.Tensor:
@@ -31,7 +31,7 @@ def parents(generator: torch.Generator) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("kv_heads", [1, 3])
-@pytest.mark.parametrize("position", [Position(), ALiBi(H)], ids=["none", "alibi"])
+@pytest.mark.parametrize("position", [Position(), ALIBI], ids=["none", "alibi"])
 def test_attention_equals_that_to_one_row_for_each_hypothesis(position: Position, kv_heads: int) -> None:
     attention, generator = layer(position, kv_heads), torch.Generator().manual_seed(2)
     with torch.inference_mode():

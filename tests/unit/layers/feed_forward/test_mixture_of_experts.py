@@ -133,7 +133,6 @@ def test_router_is_float32_under_bf16_autocast():
 
 
 def test_moe_every_second_layer():
-    kinds = [
-        isinstance(MixtureOfExpertsConfig(num_experts=2).build(D, F, 0.0, layer=i), MixtureOfExperts) for i in range(4)
-    ]
+    config = MixtureOfExpertsConfig(num_experts=2)
+    kinds = [isinstance(config.of_layer(i).build(D, F, 0.0), MixtureOfExperts) for i in range(4)]
     assert kinds == [False, True, False, True]

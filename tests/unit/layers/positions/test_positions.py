@@ -6,11 +6,9 @@ import pytest
 import torch
 
 from mtkit.errors import DataError
-from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.attention.softmax import DotProductAttention, SoftmaxAttention, causal, full
+from mtkit.layers.attention.softmax import DotProductAttention, causal, full
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.absolute import Learned
 from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
 from mtkit.layers.positions.config import (
     DeBERTaConfig,
@@ -23,7 +21,8 @@ from mtkit.layers.positions.config import (
     TransformerXLConfig,
     TUPEConfig,
 )
-from mtkit.layers.positions.rope import MAX_CACHED, RoPE
+from mtkit.layers.positions.rope import MAX_CACHED
+from tests.toy.attention import self_attention
 
 D, B, T, S = 16, 2, 5, 7
 HEADS = Heads(num_heads=4, num_kv_heads=2, head_dim=4)
@@ -43,8 +42,7 @@ names = pytest.mark.parametrize("config", IN_ATTENTION, ids=lambda config: confi
 def attention(config, pattern=causal):
     """Attention in float64 with distinct values of all parameters."""
     position = config.build(D, HEADS, layers=1, causal=pattern is causal).layers[0]
-    kernel = SoftmaxAttention(position=position, pattern=pattern, dropout=0.0)
-    layer = SelfAttention(D, HEADS, position=position, kernel=kernel).double()
+    layer = self_attention(D, HEADS, position=position, causal=pattern is causal).double()
     for p in layer.parameters():
         p.data.add_(torch.randn_like(p) * 0.3)
     return layer
@@ -142,7 +140,7 @@ def test_t5_has_its_scale_in_the_initial_weights():
 
 @pytest.mark.parametrize("rotate_half", [False, True])
 def test_rope_is_the_same_for_cached_and_uncached_positions(rotate_half):
-    rope = RoPE(8, base=1e4, divisor=1.0, rotate_half=rotate_half)
+    rope = RoPEConfig(rotate_half=rotate_half).module(8, Heads(1, 1, 8), causal=False)
     pos = torch.tensor([[0, 1, MAX_CACHED - 1], [MAX_CACHED - 1, 5, 7]])
     x = torch.randn(2, 1, 3, 8)
     expected = rope.rotate_pairs(x, rope.rotations(pos).unsqueeze(1))
@@ -154,11 +152,11 @@ def test_rope_is_the_same_for_cached_and_uncached_positions(rotate_half):
 
 def test_rope_rejects_an_odd_head_dim():
     with pytest.raises(ValueError, match="5 is odd"):
-        RoPE(5, base=10.0, divisor=1.0, rotate_half=False)
+        RoPEConfig().module(5, Heads(1, 1, 5), causal=False)
 
 
 def test_interpolated_learned_positions_lie_between_rows():
-    layer = Learned(4, max_length=3, num_positions=5, interpolation_factor=2.0)
+    layer = LearnedConfig(max_length=3, interpolation_factor=2.0).module(4, HEADS, causal=False)
     embedded = layer.embed(torch.zeros(1, 5, 4), torch.arange(5).unsqueeze(0))[0]
     table = layer.table.weight
     assert torch.allclose(embedded[::2], table)

@@ -4,8 +4,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from mtkit.layers.recurrent.additive_attention import AdditiveAttention
-from mtkit.layers.recurrent.cells import GRUCell, LSTMCell, ResetBeforeGRUCell
+from mtkit.layers.recurrent.config import AdditiveConfig, GRUCellConfig, LSTMCellConfig
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
 from mtkit.layers.recurrent.stack import RecurrentLayer
 
@@ -47,8 +46,8 @@ def test_subclasses_of_linear_are_called_as_they_are():
 def test_gradcheck_of_cells():
     torch.manual_seed(0)
     real = torch.tensor([[True, True, True], [False, True, False]])
-    for make in (LSTMCell, GRUCell, ResetBeforeGRUCell):
-        layer = RecurrentLayer(make(2, 3), reverse=True).double()
+    for config in (LSTMCellConfig(), GRUCellConfig(), GRUCellConfig(reset_gate="before")):
+        layer = RecurrentLayer(config.build(2, 3, 0.0), reverse=True).double()
         names = [name for name, _ in layer.named_parameters()]
 
         def outputs(x, *parameters, layer=layer, names=names):
@@ -61,7 +60,7 @@ def test_gradcheck_of_cells():
 
 def test_gradcheck_of_additive_attention():
     torch.manual_seed(0)
-    attention = AdditiveAttention(3, 4, 5).double()
+    attention = AdditiveConfig().build(3, 4, 5).double()
     real = torch.tensor([[True, True, False], [False, True, True]])
     names = [name for name, _ in attention.named_parameters()]
 

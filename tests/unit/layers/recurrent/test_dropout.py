@@ -1,13 +1,21 @@
 """Dropout of recurrent models: per step and variational."""
 
+from typing import get_args
+
 import pytest
 import torch
 from torch.testing import assert_close
 
 from mtkit.layers.dropout import PerStepDropout, VariationalDropout
-from mtkit.layers.recurrent.cells import GRUCell, LayerNormGRUCell, LayerNormLSTMCell, LSTMCell, ResetBeforeGRUCell
-from mtkit.layers.recurrent.config import PerStepDropoutConfig, VariationalDropoutConfig
+from mtkit.layers.recurrent.config import (
+    CellConfig,
+    GRUCellConfig,
+    PerStepDropoutConfig,
+    VariationalDropoutConfig,
+)
 from mtkit.layers.recurrent.stack import RecurrentLayer
+
+CELLS = [*(kind() for kind in get_args(CellConfig)), GRUCellConfig(reset_gate="before")]
 
 ONES = torch.ones(40, 5, 30)
 
@@ -45,11 +53,11 @@ def test_kinds():
     assert (PerStepDropoutConfig().state, VariationalDropoutConfig(state=0.25).state) == (0.0, 0.25)
 
 
-@pytest.mark.parametrize("make", [LSTMCell, GRUCell, ResetBeforeGRUCell, LayerNormLSTMCell, LayerNormGRUCell])
-def test_state_dropout_masks_the_recurrent_product_alike_at_all_steps(make):
+@pytest.mark.parametrize("config", CELLS)
+def test_state_dropout_masks_the_recurrent_product_alike_at_all_steps(config):
     """Gal & Ghahramani 2016, eq. 7: state dropout with mask m is the same as recurrent weights U diag(m)."""
     torch.manual_seed(0)
-    cell = make(3, 6, 0.5).double()
+    cell = config.build(3, 6, 0.5).double()
     layer, x = RecurrentLayer(cell), torch.randn(1, 4, 3).double()  # one sentence, so that there is one mask
     torch.manual_seed(1)
     output, _ = layer(x)
