@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -32,10 +33,12 @@ from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.key_types import PrecisionName, RewardName
 from mtkit.training.learner import Learner
+from mtkit.training.monitoring.busy_machine import busy_lines, read_cpu_times
 from mtkit.training.monitoring.saved_tensors import SavedTensorBytes
 from mtkit.training.robustness.batch_size_search import find_max_batch_tokens, forward_backward
 
 WEIGHT_AND_GRADIENT_BYTES = 8  # of each parameter
+ENOUGH_SECONDS = 3.0  # of timings: the choices for a short budget must not take longer than the budget
 
 
 @dataclass(frozen=True)
@@ -84,18 +87,21 @@ class TrialTraining:
         """Measure the cost of a micro-batch."""
         return measure_cost(self.learner, _vocab(self.recipe), self.recipe.training.resolved_batch_tokens)
 
-    def seconds_per_update(self) -> float:
+    def seconds_per_update(self, limit: float = ENOUGH_SECONDS) -> float:
         """Measure the time of an update, with micro-batches of the recipe's size.
 
         Small models need most of the time of a small micro-batch for overhead, so that it cannot be scaled up.
+
+        Args:
+            limit: seconds after which no further timing begins.
         """
         training, vocab = self.recipe.training, _vocab(self.recipe)
-        return training.micro_batches * median_seconds(self.learner, vocab, training.resolved_batch_tokens)
+        return training.micro_batches * median_seconds(self.learner, vocab, training.resolved_batch_tokens, limit)
 
 
-def seconds_per_update(recipe: Recipe) -> float:
-    """Measure the time of an update of a recipe on this machine; errors as `TrialTraining.of`."""
-    return TrialTraining.of(recipe).seconds_per_update()
+def seconds_per_update(recipe: Recipe, limit: float = ENOUGH_SECONDS) -> float:
+    """Measure the time of an update of a recipe on free cores of this machine; see `TrialTraining`."""
+    return TrialTraining.of(recipe).seconds_per_update(min(limit, ENOUGH_SECONDS))
 
 
 def training_rates(recipe: Recipe) -> dict[PrecisionName, float]:
@@ -168,7 +174,6 @@ PROBE_TOKENS = 8192  # maximum size of the dummy micro-batch; time and activatio
 FEW_SENTENCES = 4  # enough to time a large model (measured: see tools/benchmarks/NOTES.md)
 MIN_SECONDS = 0.5  # a model that is faster than this on FEW_SENTENCES is timed on more sentences
 REPEATS = 3  # timings of a fast model, of which the minimum counts
-ENOUGH_SECONDS = 3.0  # of timings: the choices for a short budget must not take longer than the budget
 
 
 @dataclass(frozen=True)
@@ -218,14 +223,29 @@ def measure_cost(learner: Learner, vocab: Vocab, batch_tokens: int) -> MicroBatc
     )
 
 
-def median_seconds(learner: Learner, vocab: Vocab, batch_tokens: int) -> float:
-    """Measure the time of a micro-batch of this size, the median of up to REPEATS within ENOUGH_SECONDS."""
+def median_seconds(learner: Learner, vocab: Vocab, batch_tokens: int, limit: float) -> float:
+    """Measure the time of a micro-batch of this size on free cores, the median of up to REPEATS within a limit."""
     batch = _dummy_batch(max(1, batch_tokens // SENTENCE_TOKENS), vocab)
     forward_backward(learner, _dummy_batch(1, vocab))  # one-time costs
-    seconds: list[float] = []
-    while len(seconds) < REPEATS and sum(seconds) < ENOUGH_SECONDS:
-        seconds.append(_time(lambda: forward_backward(learner, batch)).wall)
-    return median(seconds)
+    device = next(learner.model.parameters()).device
+    return seconds_on_free_cores(lambda: forward_backward(learner, batch), device, repeats=REPEATS, limit=limit)
+
+
+def seconds_on_free_cores(
+    compute: Callable[[], object], device: torch.device, *, repeats: int = 1, limit: float = math.inf
+) -> float:
+    """Measure the time of a computation: by the clock, or by the CPU time of a thread if others use the cores.
+
+    Args:
+        device: of the computation; a GPU is measured by the clock.
+        repeats: timings, of which the median counts.
+        limit: seconds after which no further one begins.
+    """
+    before, timings = read_cpu_times(), list[_Timing]()
+    while len(timings) < repeats and sum(each.wall for each in timings) < limit:
+        timings.append(_time(compute))
+    is_busy = device.type == "cpu" and bool(busy_lines(before, read_cpu_times(), None))
+    return median(each.cpu if is_busy else each.wall for each in timings)
 
 
 def _dummy_batch(sentences: int, vocab: Vocab) -> Batch:

@@ -61,11 +61,13 @@ class LiveDisplay:
             self._on_begin(fields)
         elif name == "train":
             self._last_train = fields
+            if "scheduled_update" in fields:
+                self._progress.update(self._task, completed=fields["scheduled_update"])
         elif name == "validation":
             self._on_validation(update, fields)
         else:
             self._print_event(name, update, fields)
-        if update is not None and self._live is not None:
+        if update is not None and self._live is not None and "scheduled_update" not in self._last_train:
             self._progress.update(self._task, completed=update)
         if self._live is not None:
             self._live.update(self._render(), refresh=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -46,7 +46,7 @@ from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
 from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer, require_trainable
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.train_stage import check_init_sources, resolve_auto_batch_tokens
-from mtkit.recipe.defaults.facts import NO_LIMITS, BudgetLimits
+from mtkit.recipe.defaults.facts import BudgetLimits
 from mtkit.recipe.recipe import read_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
@@ -56,7 +56,7 @@ from mtkit.training.monitoring.log import Display, NullDisplay
 AdapterKind = Literal["lora", "bias", "norm"]
 RECORD, RECIPE = "finetune.json", "finetune.yaml"
 RATE = "training.optimiser.learning_rate"
-RANGE_TEST_SHARE = 0.12  # of a budget
+RANGE_TEST_SHARE = 0.15  # of a budget at most
 MAX_TRANSLATED = 5000  # lines of --general-source
 _WRITTEN = (EXTENDED, OWN, f"{OWN}-pairs", GENERAL, f"{GENERAL}-pairs", f"{GENERAL}-translated", RECIPE, RECORD, CHOICE)
 
@@ -85,7 +85,7 @@ class FinetuneOptions:
     general: GivenText | None = None
     general_source: Path | None = None
     general_share: float | None = None
-    limits: BudgetLimits = NO_LIMITS
+    limits: BudgetLimits = field(default_factory=BudgetLimits)
     prefix: SourcePrefix = NO_PREFIX
     overrides: tuple[str, ...] = ()
     keep_general: float | None = None
@@ -140,6 +140,7 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
             run_dir=options.run,
             fresh=options.fresh,
             display=display,
+            started=options.limits.started,
             after_training=lambda run: choices.append(choose_model(run, base)),
         )
         if not choices:
@@ -296,10 +297,11 @@ class _Steps:
             seconds = None if limits.hours is None else RANGE_TEST_SHARE * 3600 * limits.hours
             test = RangeTest(run, tokenizers, corpora, seconds=seconds)
             stated = {override.partition("=")[0] for override in self.options.overrides}
-            updates = fit_updates(draft.training.max_updates, limits, test.seconds_per_update)
-            if updates < draft.training.max_updates:
-                reasons = {**reasons, "training.max_updates": f"{limits.words} of training"}
-            tree = with_course(tree, updates)
+            max_updates = draft.training.max_updates
+            updates = fit_updates(max_updates, limits, test.seconds_per_update)
+            if updates < max_updates:
+                reasons = {**reasons, "training.budget_updates": f"{limits.words} of training"}
+            tree = with_course(tree, max_updates, updates)
             if stated & {RATE, "training.optimiser"}:
                 return with_rate(tree, 1e-4), reasons
             result = test.result()

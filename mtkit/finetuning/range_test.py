@@ -14,8 +14,10 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
+from mtkit.assembly.measure_training import seconds_on_free_cores
 from mtkit.assembly.training import build_loader, build_model, build_validator
 from mtkit.corpus.order.loader import UpdateData
 from mtkit.errors import ComputeError
@@ -46,17 +48,17 @@ class RangeResult:
 
     Attributes:
         rate: with the lowest loss.
-        losses: validation loss in nats per token, by rate.
-        seconds_per_update: measured in the trials.
+        losses: validation loss in nats per token, by rate; empty if there was no time for trials.
     """
 
     rate: float
     losses: dict[float, float]
     updates: int
-    seconds_per_update: float
 
     def describe(self) -> str:
         """The result as a reason: the losses by rate."""
+        if not self.losses:
+            return "a tenth of the rate of a training from random weights: the budget has no time for a range test"
         losses = ", ".join(f"{loss:.3f} at {rate:.2g}" for rate, loss in sorted(self.losses.items()))
         return f"range test of {self.updates} updates, validation loss {losses}"
 
@@ -66,7 +68,10 @@ class RangeTest:
 
     Args:
         run: with `training.max_updates` of the whole training.
-        seconds: limit of all trials; None: no limit.
+        seconds: limit of the test, after which no trial begins; None: no limit.
+
+    Attributes:
+        seconds_per_update: on free cores, measured.
     """
 
     def __init__(
@@ -84,21 +89,30 @@ class RangeTest:
         self._data: list[UpdateData] = []
         limit_onednn_cache()
         start = time.perf_counter()
-        self._train(learner, TIMED_UPDATES)
-        self.seconds_per_update = (time.perf_counter() - start) / TIMED_UPDATES
+        timed = seconds_on_free_cores(partial(self._train, learner, TIMED_UPDATES), learner.device)
+        self.seconds_per_update = timed / TIMED_UPDATES
         if seconds is not None:
             fitting = int(seconds / MAX_TRIALS / self.seconds_per_update)
             self.updates = max(MIN_TRIAL, min(self.updates, fitting))
+        elapsed = time.perf_counter() - start
+        self._trial_seconds = self.updates * elapsed / TIMED_UPDATES  # expected
+        self._seconds_left = math.inf if seconds is None else seconds - elapsed
 
     def result(self) -> RangeResult:
-        """Run the trials.
+        """Run the trials, as long as there is time for another one; without time for two, the first rate is taken.
 
         Raises:
             ComputeError: the loss is not finite at any rate, or memory runs out.
         """
-        start = time.perf_counter()
-        rates = list(search_rates(self._loss, _first_rate(self._run.recipe)))
-        losses = dict(rates)
+        first, start, losses = _first_rate(self._run.recipe), time.perf_counter(), dict[float, float]()
+        if 2 * self._trial_seconds > self._seconds_left:
+            self._run.notify("range test", f"learning rate {first:.2g}; the budget has no time for trials")
+            return RangeResult(first, losses, self.updates)
+        for rate, loss in search_rates(self._loss, first):
+            losses[rate] = loss
+            elapsed = time.perf_counter() - start
+            if elapsed + elapsed / len(losses) > self._seconds_left:
+                break
         best = min(losses, key=lambda rate: losses[rate])
         if not math.isfinite(losses[best]):
             raise ComputeError(
@@ -107,7 +121,7 @@ class RangeTest:
             )
         elapsed = time.perf_counter() - start
         self._run.notify("range test", f"learning rate {best:.2g} after {len(losses)} trials in {elapsed:.0f} s")
-        return RangeResult(best, losses, self.updates, self.seconds_per_update)
+        return RangeResult(best, losses, self.updates)
 
     def _loss(self, rate: float) -> float:
         """Validation loss after a trial; infinite if the training diverged."""

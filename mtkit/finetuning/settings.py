@@ -30,7 +30,7 @@ from mtkit.text.source_prefix import SourcePrefix
 
 EPOCHS = 10  # of the own text at most; validation ends a training that has learned it before
 MIN_UPDATES, MAX_UPDATES = 100, 20_000
-TRAINING_SHARE = 0.7  # of a budget: the rest is for the range test, validations, and the translation of the test sets
+TRAINING_SHARE = 0.7  # of a budget is expected for updates, the rest for the range test and validations
 VALIDATIONS = 10
 MIN_BETWEEN_VALIDATIONS = 20  # updates
 PATIENCE = 3  # validations
@@ -75,8 +75,8 @@ class TrainingPlan:
         training = {"init_from": escape_path(self.base.resolve()), "batch_tokens": batch, **course_of(updates)}
         if self.adapter is not None:
             training["adapter"] = {"kind": self.adapter}
-        if self.limits.training_hours is not None:
-            training["budget_hours"] = self.limits.training_hours
+        if self.limits.budget_hours is not None:
+            training |= {"budget_hours": self.limits.budget_hours, "budget_updates": None}  # once they are measured
         tree = {
             "name": self.run.name,
             "defaults": "fixed",
@@ -149,10 +149,10 @@ def course_of(updates: int) -> dict[str, Any]:
 
 
 def fit_updates(updates: int, limits: BudgetLimits, seconds: float) -> int:
-    """Updates that fit into a budget, at most those that are given.
+    """Updates that are expected to fit into a budget, at most those that are given.
 
     Args:
-        seconds: of an update, measured.
+        seconds: of an update on free cores, measured.
 
     Raises:
         UsageError: hardly any update fits.
@@ -173,9 +173,11 @@ def default_share(general_share: float | None, *, has_general: bool) -> float:
     return (GENERAL_SHARE if has_general else 0.0) if general_share is None else general_share
 
 
-def with_course(tree: Mapping[str, Any], updates: int) -> dict[str, Any]:
-    """A tree of `recipe_tree` with another number of updates."""
-    return {**tree, "training": {**tree["training"], **course_of(updates)}}
+def with_course(tree: Mapping[str, Any], max_updates: int, expected: int) -> dict[str, Any]:
+    """A tree of `recipe_tree` with another number of updates, of which fewer may be expected within the budget."""
+    training = {**tree["training"], **course_of(expected), "max_updates": max_updates}
+    budget = {"budget_updates": expected} if expected < max_updates else {}
+    return {**tree, "training": training | budget}
 
 
 def with_rate(tree: Mapping[str, Any], rate: float) -> dict[str, Any]:

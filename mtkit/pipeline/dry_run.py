@@ -110,9 +110,9 @@ def _report_lines(trial: TrialTraining, updates: int, cost: MicroBatchCost) -> l
 
 
 def planned_updates(recipe: Recipe) -> int:
-    """Return the updates of a training to its end: `max_updates`, or those of `max_epochs` if they are fewer.
+    """Return the updates of a training to its end: those of its schedule, or of `max_epochs` if they are fewer.
 
-    The latter are estimated from the characters of the training text, which is read; without text, `max_updates` is all
+    The latter are estimated from the characters of the training text, which is read; without text, the schedule is all
     that is known.
 
     Raises:
@@ -120,15 +120,15 @@ def planned_updates(recipe: Recipe) -> int:
     """
     training = recipe.training
     if training.max_epochs is None or not has_training_text(recipe.corpus):
-        return training.max_updates
+        return training.scheduled_updates
     statistics = corpus_statistics(*zip(*map(training_text, recipe.corpus.train), strict=True))
     batch = training.resolved_batch_tokens * training.micro_batches
-    return min(training.max_updates, updates_of_epochs(training.max_epochs, statistics.tokens, batch))
+    return min(training.scheduled_updates, updates_of_epochs(training.max_epochs, statistics.tokens, batch))
 
 
 def _describe_length(recipe: Recipe, updates: int) -> str:
     """Number of updates, and the epochs if these end the training."""
     epochs = recipe.training.max_epochs
-    if epochs is None or updates == recipe.training.max_updates:
+    if epochs is None or updates == recipe.training.scheduled_updates:
         return f"{updates:,} updates"
     return f"about {updates:,} updates ({epochs:g} epochs)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ class Run:
         recipe: with `training.precision: auto` resolved.
         log: event log, which also notifies the display.
         hashes: cache of `hash`.
+        since_start: time since the command started.
     """
 
     recipe: Recipe
@@ -89,7 +91,12 @@ class Run:
 
 @contextmanager
 def open_run(
-    recipe: Recipe, run_dir: Path | str | None, *, fresh: bool = False, display: Display | None = None
+    recipe: Recipe,
+    run_dir: Path | str | None,
+    *,
+    fresh: bool = False,
+    display: Display | None = None,
+    started: float | None = None,
 ) -> Iterator[Run]:
     """Lock a run folder, reconcile the recipe with a training started there, save the recipe and open the log.
 
@@ -100,6 +107,7 @@ def open_run(
         run_dir: the folder; None: `runs/NAME` in the current directory.
         fresh: delete a training that was started or finished in the folder.
         display: receives every event.
+        started: time of the clock at the start of the command; None: now.
 
     Raises:
         BusyError: another process has the lock.
@@ -127,7 +135,8 @@ def open_run(
         folder.write_version()
         save_recipe(recipe, folder.recipe)
         with Log(folder.log, display or NullDisplay()) as log:
-            run = Run(recipe, folder, log)
+            since_start = Stopwatch() if started is None else Stopwatch(time.perf_counter() - started)
+            run = Run(recipe, folder, log, since_start=since_start)
             if damage is not None:
                 run.notify("damaged", f"{damage}; it is made again")
             _restore_report(run)

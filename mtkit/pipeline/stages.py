@@ -98,9 +98,15 @@ def run_stages(
     run_dir: Path | str | None = None,
     fresh: bool = False,
     display: Display | None = None,
+    started: float | None = None,
     after_training: Callable[[Run], None] = lambda run: None,
 ) -> Report:
-    """Run all stages of a checked recipe; see `run`. `after_training` may change the model before it is scored."""
+    """Run all stages of a checked recipe; see `run`.
+
+    Args:
+        started: time of the clock at the start of the command, from which a time budget counts; None: now.
+        after_training: may change the model before it is scored.
+    """
     _require_packages(recipe.evaluation)
 
     def score(run: Run) -> list[str]:
@@ -109,7 +115,7 @@ def run_stages(
         draw_plots(run)
         return ["", *summary_lines(run, scores)]
 
-    return _train_and(score, recipe, run_dir, fresh=fresh, display=display)
+    return _train_and(score, recipe, run_dir, fresh=fresh, display=display, started=started)
 
 
 def train(
@@ -139,10 +145,19 @@ def train(
 
 
 def train_stages(
-    recipe: Recipe, *, run_dir: Path | str | None = None, fresh: bool = False, display: Display | None = None
+    recipe: Recipe,
+    *,
+    run_dir: Path | str | None = None,
+    fresh: bool = False,
+    display: Display | None = None,
+    started: float | None = None,
 ) -> Report:
-    """Train the model of a checked recipe; see `train`."""
-    return _train_and(lambda run: [f"model: {run.folder.model}"], recipe, run_dir, fresh=fresh, display=display)
+    """Train the model of a checked recipe; see `train` and `run_stages`."""
+
+    def finish(run: Run) -> list[str]:
+        return [f"model: {run.folder.model}"]
+
+    return _train_and(finish, recipe, run_dir, fresh=fresh, display=display, started=started)
 
 
 def _train_and(
@@ -152,6 +167,7 @@ def _train_and(
     *,
     fresh: bool,
     display: Display | None,
+    started: float | None,
 ) -> Report:
     """Train the model of a recipe, and then finish the run by a function that returns further lines of the report."""
     _require_micro_batches(recipe.training)
@@ -160,7 +176,7 @@ def _train_and(
         if not ranks.is_first:
             return Report(train_as_worker(recipe, run_dir, ranks), [], {})
         check_inputs(recipe)
-        with open_run(recipe, run_dir, fresh=fresh, display=display) as run:
+        with open_run(recipe, run_dir, fresh=fresh, display=display, started=started) as run:
             outcome = _prepare_and_train(run, ranks)
             return _report(run, [outcome.message, *(finish(run) if outcome.finished else [])])
 

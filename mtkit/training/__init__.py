@@ -6,6 +6,7 @@ learner               arithmetic of one update: forward, backward, clip, step
 config                the recipe's `training:` section
 key_types             choices and ranges of keys that modules share with the configurations
 chunked_loss          label-smoothed cross-entropy without [N, V] logits
+time_budget           schedule and end by the share of a time that is spent
 progress              state of a training that is not a tensor
 weights               weights of a model by name, and those that patterns select
 precision             `training.precision` and `training.compile`

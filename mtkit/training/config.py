@@ -161,9 +161,12 @@ class TrainingConfig:
     adapter: AdapterConfig | None = None
     # Hours of one call with all its stages, for clusters; the state is saved then. Default: null has no such limit.
     max_hours: Annotated[float, Limits(gt=0)] | None = field(default=None, metadata=RESUMABLE)
-    # Hours of updates and validations after which training ends as at max_updates; --budget sets it. Default: null has
-    # no such limit.
+    # Hours from the start of the command to the written model, after which training ends as at max_updates; --budget
+    # sets it, and the schedule follows the time. Default: null has no such limit.
     budget_hours: Annotated[float, Limits(gt=0)] | None = field(default=None, metadata=RESUMABLE)
+    # Updates that budget_hours are expected to have; what a recipe counts in updates, such as warm-up and validations,
+    # is spread over the time as over this number. Default: null is max_updates; --budget measures it.
+    budget_updates: Positive | None = None
     # Whether training stops at a loss that is not finite, or skips the update. Default: stop, since such a loss is a
     # fault.
     on_nonfinite: OnNonFinite = field(default="stop", metadata=RESUMABLE)
@@ -203,6 +206,11 @@ class TrainingConfig:
         if self.batch_tokens == "auto":
             raise ValueError("training.batch_tokens is still auto")
         return self.batch_tokens
+
+    @property
+    def scheduled_updates(self) -> int:
+        """Updates of the schedule, which `max_updates` or the end of `budget_hours` completes."""
+        return min(self.max_updates, self.budget_updates or self.max_updates)
 
     @property
     def init_from_list(self) -> list[InitFromConfig]:
@@ -253,14 +261,14 @@ class TrainingConfig:
 def resumable_keys(config: TrainingConfig) -> frozenset[str]:
     """Return the keys of `training:` that may change when a training with this configuration is resumed.
 
-    They include `max_updates` and `max_epochs` unless the schedule ends there. They do not include the keys of
-    validation if the schedule depends on it.
+    They include `max_updates`, `max_epochs` and `budget_updates` unless the schedule ends there. They do not include
+    the keys of validation if the schedule depends on it.
     """
     keys = {each.name for each in dataclasses.fields(config) if each.metadata.get("may_change_on_resume", False)}
     if config.schedule.depends_on_validation:
         keys -= {"validate_every", "validation"}
     if not config.schedule.ends_at_max_updates:
-        keys |= {"max_updates", "max_epochs"}
+        keys |= {"max_updates", "max_epochs", "budget_updates"}
     return frozenset(keys)
 
 

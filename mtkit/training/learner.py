@@ -70,17 +70,18 @@ class Learner:
         """Device of the model."""
         return next(self.model.parameters()).device
 
-    def start_update(self, update: int, lr_factor: float = 1.0, *, scheduled_update: int | None = None) -> float:
+    def start_update(self, update: int, lr_factor: float = 1.0, *, scheduled_update: float | None = None) -> float:
         """Reset the gradients and set the learning rate to `lr_factor` times the schedule's; return it.
 
         Args:
             update: number of the update, from 1.
             lr_factor: of all rollbacks so far.
-            scheduled_update: the update of the schedule, if it is another one.
+            scheduled_update: the update of all that has an end, see TimeBudget; None: the same.
         """
         self.optimiser.zero_grad(set_to_none=True)
-        self.objective.set_update(update)
-        return set_lr(self.optimiser, self.schedule(scheduled_update or update) * lr_factor)
+        scheduled = update if scheduled_update is None else scheduled_update
+        self.objective.set_update(scheduled)
+        return set_lr(self.optimiser, self.schedule(scheduled if self.schedule.has_end else update) * lr_factor)
 
     def scored_tokens(self, batches: Sequence[Batch]) -> int:
         """Return the number of scored tokens of an update, over its micro-batches and all ranks."""
@@ -126,13 +127,13 @@ class Learner:
             torch._foreach_mul_([local_shard(gradient) for gradient in gradients], self.clip_norm / norm)
         return norm
 
-    def step(self, update: int) -> None:
-        """Apply the gradient, then update the EMA."""
+    def step(self, update: int, pace: float = 1.0) -> None:
+        """Apply the gradient, then update the EMA, whose horizon is counted in `pace` for each update."""
         with self.gradient_stats.measure(self.model, update):
             self.scaler.step(self.optimiser)
         self.scaler.update()
         if self.ema is not None:
-            self.ema.update_from(self.model, update)
+            self.ema.update_from(self.model, update, pace)
 
     def skip_step(self, loss: float) -> bool:
         """Discard a gradient that is not finite.
@@ -226,7 +227,7 @@ def build_learner(
         model=model,
         objective=objective,
         optimiser=config.optimiser.build(model),
-        schedule=config.schedule.build(config.max_updates),
+        schedule=config.schedule.build(config.scheduled_updates),
         precision=precision,
         clip_norm=config.clip_norm,
         seed=config.seed,

@@ -88,8 +88,10 @@ def train(run: TrainingRun, loader: UpdateSource) -> TrainingResult:
         run.roll_back_if_diverged()
         for data in run.updates(loader):
             update = run.progress.update + 1
+            # within a time budget, the schedule follows the time instead of the update
+            scheduled = run.budget.scheduled_update(update)
             # each rollback has lowered the learning rate of all updates after it
-            lr_factor, scheduled = run.progress.loss_trend.lr_factor, scheduled_update(update, run)
+            lr_factor = run.progress.loss_trend.lr_factor
             learning_rate = learner.start_update(update, lr_factor, scheduled_update=scheduled)
             sums = accumulate_gradients(learner, data.batches, update)  # forward, loss, backward
             # the last point where ranks may differ: from here on they decide from the same values
@@ -98,7 +100,7 @@ def train(run: TrainingRun, loader: UpdateSource) -> TrainingResult:
             if not math.isfinite(sums.mean() + float(grad_norm)):
                 run.handle_nonfinite(data, sums, grad_norm)
                 continue
-            learner.step(update)
+            learner.step(update, run.budget.pace(update))
             run.record(data, sums, grad_norm)
             run.log_progress(learning_rate)
             # saved last: a checkpoint includes the validation and the rollback of its update
@@ -106,12 +108,6 @@ def train(run: TrainingRun, loader: UpdateSource) -> TrainingResult:
             run.roll_back_if_diverged()
             run.save()
     return finish(run)
-
-
-def scheduled_update(update: int, run: TrainingRun) -> int:
-    """Return the update of the schedule, which is a later one if the machine is too slow for `budget_hours`."""
-    config = run.config
-    return run.budget.scheduled_update(update, config.max_updates) if config.schedule.ends_at_max_updates else update
 
 
 def accumulate_gradients(learner: Learner, batches: Sequence[Batch], update: int) -> LossSums:
@@ -161,7 +157,7 @@ def resume(run: TrainingRun) -> None:
     log.event(
         "begin",
         progress.update,
-        max_updates=run.config.max_updates,
+        max_updates=run.config.scheduled_updates,
         precision=learner.precision.name,
         device=str(learner.device),
         numerics=learner.numerics.to_json(),
@@ -171,8 +167,9 @@ def resume(run: TrainingRun) -> None:
 
 def _reset_if_metric_changed(progress: Progress, run: TrainingRun) -> Progress:
     """Forget validations by another metric, unless training has ended and its model is chosen."""
-    config = run.config
+    config, budget = run.config, progress.budget
     has_ended = progress.update >= config.max_updates or progress.best_updates.should_stop(config.patience)
+    has_ended = has_ended or (budget is not None and budget.share >= 1)
     return progress if has_ended else progress.with_metric(run.validation_fingerprint, run.former_fingerprint)
 
 
@@ -231,18 +228,20 @@ def final_weights(run: TrainingRun) -> dict[str, Tensor]:
 
 
 def _checkpoints_to_average(run: TrainingRun) -> list[Path]:
-    average = run.config.checkpoint_average
+    average, progress = run.config.checkpoint_average, run.progress
+    if average is None and run.budget.is_spent and progress.last_validated != progress.update:
+        return []  # the rate has ended, and there was no time to validate
     if average is None or average.which == "best":
         count = average.count if average else 1
-        return [checkpoint_path(run.checkpoints, update) for update in run.progress.best_updates.updates()[:count]]
-    end = run.progress.update  # which need not be regular: patience or the time ended the training
+        return [checkpoint_path(run.checkpoints, update) for update in progress.best_updates.updates()[:count]]
+    end = progress.update  # which need not be regular: patience or the time ended the training
     regular = [
         path
         for update, path in list_checkpoints(run.checkpoints).items()
-        if run.config.is_checkpoint_due(update) or update == end
+        if run.budget.is_checkpoint_regular(update) or update == end
     ]
     if len(regular) < min(2, average.count):
-        return [checkpoint_path(run.checkpoints, update) for update in run.progress.best_updates.updates()[:1]]
+        return [checkpoint_path(run.checkpoints, update) for update in progress.best_updates.updates()[:1]]
     return regular[-average.count :]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from mtkit.corpus.order.loader import DataPosition, UpdateData
 from mtkit.training.robustness.divergence import LossTrend
+from mtkit.training.time_budget import BudgetProgress
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Progress:
         best_updates: the best validations.
         skipped, skipped_in_a_row: updates whose loss or gradient was not finite.
         loss_trend: for the detection of divergence.
+        budget: within the time budget; None without one.
         validation_fingerprint: identity of the validation metric and data, see TrainingRun; "" before the first run.
     """
 
@@ -83,6 +85,7 @@ class Progress:
     skipped: int = 0
     skipped_in_a_row: int = 0
     loss_trend: LossTrend = field(default_factory=LossTrend)
+    budget: BudgetProgress | None = None
     validation_fingerprint: str = ""
 
     def after_update(self, data: UpdateData) -> Progress:
@@ -133,4 +136,7 @@ class Progress:
             since_best=state["best_updates"]["since_best"],
         )
         position, loss_trend = DataPosition(**state["position"]), LossTrend(**state["loss_trend"])
-        return cls(**{**state, "position": position, "best_updates": best_updates, "loss_trend": loss_trend})
+        known = {"position": position, "best_updates": best_updates, "loss_trend": loss_trend}
+        if (budget := state.get("budget")) is not None:
+            known["budget"] = BudgetProgress(**{**budget, "regular": tuple(budget["regular"])})
+        return cls(**{**state, **known})

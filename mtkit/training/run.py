@@ -23,13 +23,14 @@ from mtkit.training.config import TrainingConfig
 from mtkit.training.learner import Learner
 from mtkit.training.monitoring.busy_machine import BusyMachine
 from mtkit.training.monitoring.log import Log
-from mtkit.training.monitoring.meter import LossSums, Stopwatch, ThroughputMeter, TimeBudget
+from mtkit.training.monitoring.meter import LossSums, Stopwatch, ThroughputMeter
 from mtkit.training.monitoring.validation import ShardedValidator, Validation, ValidationShard
 from mtkit.training.progress import Progress, ScoredUpdate
 from mtkit.training.robustness.divergence import DivergenceConfig
 from mtkit.training.robustness.oom import abbreviate, dump_failed_update
 from mtkit.training.robustness.pending_signal import PendingSignal
 from mtkit.training.robustness.rollback import roll_back
+from mtkit.training.time_budget import TimeBudget
 
 
 class TrainingRun:
@@ -43,7 +44,7 @@ class TrainingRun:
         validator: validates the model; None: there is no validation, and the last weights become the model.
         validation_fingerprint: identity of metric and data; values of validations with the same one are comparable.
         former_fingerprint: the form that an earlier version gave the same identity.
-        since_start: time since the command started, which `max_hours` limits; None: since now.
+        since_start: time since the command started, which `max_hours` and `budget_hours` limit; None: since now.
     """
 
     def __init__(
@@ -73,14 +74,16 @@ class TrainingRun:
         self._logged_limit: int | None = None
 
     def __enter__(self) -> Self:
-        self._contexts.enter_context(self._signals)
-        self._contexts.push(lambda kind, *_: self._writer.close(wait=kind is None))
         progress = self.progress
         self._watch = Stopwatch(progress.seconds, progress.processor_seconds)
-        self.budget = TimeBudget(self.config.budget_hours, progress.seconds, progress.validation_seconds)
+        self.budget = TimeBudget(
+            self.config, progress.budget, since_start=self._since_start, watch=self._watch, ranks=self.ranks
+        )
         self._meter = ThroughputMeter(self._watch)
         self._logged_limit = self.learner.splitter.max_padded_tokens
         self._busy_machine = BusyMachine.of_training(self.learner.device)
+        self._contexts.enter_context(self._signals)
+        self._contexts.push(lambda kind, *_: self._writer.close(wait=kind is None))
         return self
 
     def __exit__(
@@ -92,6 +95,11 @@ class TrainingRun:
         """Yield the data of the updates from the present position until training stops."""
         updates = self._contexts.enter_context(closing(loader.updates(self.progress.position)))
         while not self.stop_reason():
+            self.budget.begin_update(
+                self.progress.update + 1,
+                validation_seconds=self.progress.validation_seconds,
+                saving_seconds=self._writer.seconds,
+            )
             yield next(updates)
 
     def sync_ranks(self, sums: LossSums) -> None:
@@ -101,13 +109,12 @@ class TrainingRun:
         """
         splitter, hours = self.learner.splitter, self.config.max_hours
         self._out_of_time = hours is not None and self._since_start.seconds >= hours * 3600
-        self.budget.share = self.budget.share_of(self._watch.seconds, self.progress.validation_seconds)
         self._signal = self._signals.received
         if self.ranks.world_size > 1:
-            own = [self._out_of_time, self.budget.share, self._signal, splitter.max_padded_tokens, sums.to_json()]
+            own = [self._out_of_time, self._signal, splitter.max_padded_tokens, sums.to_json()]
             gathered = map(json.loads, self.ranks.all_gather_text(json.dumps(own)))
-            out_of_time, spent, signals, limits, losses = zip(*gathered, strict=True)
-            self._out_of_time, self.budget.share = any(out_of_time), max(spent)
+            out_of_time, signals, limits, losses = zip(*gathered, strict=True)
+            self._out_of_time = any(out_of_time)
             self._signal = max(filter(None, signals), default=None)
             splitter.adopt_smallest(limits)
             sums.merge_ranks(losses)
@@ -120,6 +127,7 @@ class TrainingRun:
         self._writer.check()
         loss_trend = self.progress.loss_trend.after_update(sums.mean(), self.config.on_divergence)
         self.progress = replace(self.progress.after_update(data), loss_trend=loss_trend)
+        self.budget.finish_update(self.progress.update)
         self._meter.add(data, sums, grad_norm)
 
     def handle_nonfinite(self, data: UpdateData, sums: LossSums, grad_norm: Tensor) -> None:
@@ -165,11 +173,13 @@ class TrainingRun:
             return
         fields = self._meter.read()
         self._meter.reset()
+        by_updates = (self.config.max_updates - update) * fields["seconds_per_update"]
         others = {
             **{name: round(value, 1) for name, value in self._watch.times.items()},
-            "seconds_left": round((self.config.max_updates - update) * fields["seconds_per_update"], 1),
+            "seconds_left": round(min(by_updates, self.budget.seconds_left), 1),
+            **({"scheduled_update": round(self.budget.scheduled_update(update), 1)} if self.budget.is_limited else {}),
             "memory_gb": round(peak_memory(self.learner.device) / 1e9, 3),
-            "teacher_forcing_ratio": self.config.decoder_input.ratio_at(update),
+            "teacher_forcing_ratio": self.config.decoder_input.ratio_at(self.budget.scheduled_update(update)),
             **self.learner.gradient_stats.read(),
         }
         self.log.event("train", update, learning_rate=learning_rate, **fields, **others)
@@ -183,15 +193,18 @@ class TrainingRun:
             Interrupted: a signal was received; the state is saved, and the next call repeats this validation.
         """
         update = self.progress.update
-        is_regular = update % self.config.validate_every == 0
-        is_due = is_regular or update == self.config.max_updates or self.budget.share >= 1
+        is_regular = self.budget.is_validation_due(update)
+        is_due = is_regular or update == self.config.max_updates or self.budget.is_spent
         if self.validator is None or not is_due or self.progress.last_validated == update:
             return
+        if self.budget.is_spent and not self.budget.has_time_to_validate():
+            return  # the last weights become the model
         watch = Stopwatch()
         validation, seconds = self._validate_model(self.validator, update), round(watch.seconds, 2)
         self.progress = replace(self.progress, validation_seconds=self.progress.validation_seconds + seconds)
         if validation is None:
             raise self._interrupted()
+        self.budget.finish_validation(watch)
         value = validation.value(self.config.validation.metric, self.config.validation.command_goal)
         best_updates = self.progress.best_updates
         if value is not None:
@@ -228,7 +241,7 @@ class TrainingRun:
             self._roll_back(config, has_diverged=True)
 
     def _roll_back(self, config: DivergenceConfig, *, has_diverged: bool) -> None:
-        where, is_due = (self.learner, self.checkpoints, self.progress), self.config.is_checkpoint_due
+        where, is_due = (self.learner, self.checkpoints, self.progress), self.budget.is_checkpoint_regular
         with self._watch.paused():
             self._writer.wait()
             self.ranks.barrier()
@@ -249,14 +262,14 @@ class TrainingRun:
         is_new_best = self.progress.last_validated == update and self.progress.best_updates.includes(update)
         if self._stop_signal() is not None:
             raise self._interrupted()
-        if self.config.is_checkpoint_due(update) or is_new_best or self.stop_reason():
+        if self.budget.is_checkpoint_regular(update) or is_new_best or self.stop_reason():
             self._save()
 
     def _save(self) -> None:
         if not self.progress.update:
             return  # nothing was trained; a fresh start would skip the same updates
         with self._watch.paused():
-            self.progress = self.progress.with_times(**self._watch.times)
+            self.progress = replace(self.progress.with_times(**self._watch.times), budget=self.budget.progress)
             state = {"progress": self.progress.to_json(), **self.learner.scalar_state()}
             tensors = self.learner.tensors() if self.learner.participates_in_save else {}
             is_new = self.ranks.is_first and self._writer.submit(self.progress.update, Checkpoint(tensors, state))
@@ -283,7 +296,7 @@ class TrainingRun:
             return "max_updates" if self.config.max_epochs is None else "max_epochs"
         if self.progress.best_updates.should_stop(self.config.patience):
             return "early_stopping"
-        if self.budget.share >= 1:
+        if self.budget.is_spent:
             return "budget_hours"
         return "max_hours" if self._out_of_time else None
 
@@ -291,7 +304,7 @@ class TrainingRun:
         """Return whether an older checkpoint is retained, given all updates that have one."""
         if self._stop_signal() is not None:
             return True  # the interrupted validation may yet detect divergence, and the rollback needs a checkpoint
-        regular = [u for u in present if self.config.is_checkpoint_due(u)]
+        regular = [u for u in present if self.budget.is_checkpoint_regular(u)]
         is_permanent = self.config.keep.every is not None and update % self.config.keep.every == 0
         is_best = self.progress.best_updates.includes(update)
         return is_permanent or is_best or update in regular[-self.config.keep_last :]

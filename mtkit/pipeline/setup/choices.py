@@ -19,9 +19,10 @@ from mtkit.recipe.defaults.model_size import NARROWEST, SHALLOW, SIZES
 from mtkit.recipe.defaults.schedule import MIN_UPDATES, needed_updates
 from mtkit.recipe.sections import Recipe
 
-TRAINING_SHARE = 0.85  # of a budget; the rest is for the tokenizer, the corpus and validations
+TRAINING_SHARE = 0.85  # of a budget is expected for updates, the rest for tokenizer, corpus and validations
 UPDATE_OVERHEAD = 1.2  # of a measured update: optimiser, average, data; 1.03 to 1.20 in short budgets (defaults.md)
 MIN_SMALL_UPDATES = 2000  # of the smaller batches of a whole model; fewer layers are better than fewer of them
+TIMING_SHARE = 0.01  # of a budget for the timings of each recipe that is tried, after the first
 NEARLY_ALL = 0.9  # of the updates of a whole training; no smaller model is taken for the rest
 MIN_BATCH = 1024  # tokens; smaller batches take more time for each token
 
@@ -50,7 +51,7 @@ def choose_for_run(
     folder = RunFolder(run_folder_path(draft.recipe, run_dir))
     if draft.rules and folder.has_training() and not fresh:
         decided = folder.load_recipe()
-        hours = limits.training_hours if "training.budget_hours" in omitted else draft.recipe.training.budget_hours
+        hours = limits.budget_hours if "training.budget_hours" in omitted else draft.recipe.training.budget_hours
         if limits.words and decided.training.budget_hours != hours:
             raise UsageError(
                 f"--budget {limits.words}: the training in {folder.path} was planned {_plan_of(decided)}; omit "
@@ -66,20 +67,21 @@ def _plan_of(recipe: Recipe) -> str:
     hours = recipe.training.budget_hours
     if hours is None:
         return "without a budget"
-    reason = recipe.chosen.get("training.budget_hours", "")  # "90% of 30m"
+    reason = recipe.chosen.get("training.budget_hours", "")  # "--budget 30m"
     return f"for {reason.rpartition(' ')[2] or format_duration(3600 * hours)}"
 
 
 def _fit(draft: Draft, limits: BudgetLimits) -> Recipe:
-    """Limit updates, then the width of the model, the batch and the layers, so that training takes TRAINING_SHARE.
+    """Limit updates, then the width of the model, the batch and the layers, so that updates take TRAINING_SHARE.
 
-    The rate is measured on this machine for each recipe that is tried. A narrower model is better than too few updates,
-    and so are smaller batches and then fewer layers.
+    The rate on free cores is measured for each recipe that is tried: what others do in this moment does not decide on
+    the model. A narrower model is better than too few updates, and so are smaller batches and then fewer layers.
     """
-    seconds = TRAINING_SHARE * 3600 * (limits.hours or 0) / UPDATE_OVERHEAD
+    seconds = 3600 * (limits.hours or 0)
     for limited, enough in _plans(choose(draft, limits), limits):
         recipe = choose(draft, limited)
-        updates = int(seconds / seconds_per_update(recipe))
+        per_update = seconds_per_update(recipe, limit=TIMING_SHARE * seconds)
+        updates = int(TRAINING_SHARE * seconds / UPDATE_OVERHEAD / per_update)
         needed = needed_updates(recipe.training.max_updates, recipe.training.max_epochs)
         if updates >= needed:
             return recipe

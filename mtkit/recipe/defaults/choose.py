@@ -86,6 +86,7 @@ RULES = (  # in this order: a rule may use the values of those before it
     DefaultRule("training.objective", schedule.objective, _can_be_guided),
     DefaultRule("training.batch_tokens", schedule.batch_tokens),
     DefaultRule("training.max_updates", schedule.max_updates),
+    DefaultRule("training.budget_updates", schedule.budget_updates),
     DefaultRule("model.dropout", model_size.dropout, _has_chosen_sizes),
     DefaultRule("model.attention_dropout", model_size.inner_dropout, _has_chosen_sizes),
     DefaultRule("model.activation_dropout", model_size.inner_dropout, _has_chosen_sizes),

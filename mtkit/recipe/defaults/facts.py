@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mtkit.errors import UsageError
@@ -14,7 +15,6 @@ from mtkit.evaluation.tokenizer_choice import is_unspaced_script, script_of
 from mtkit.text.lines import Text, count_lines, read_lines
 
 MIN_HOURS, MAX_HOURS = 1 / 60, 240_000.0  # of a budget
-BUDGET_SHARE = 0.9  # of a budget may be spent on updates; the rest is for the other stages
 _UNITS = {"m": 1 / 60, "h": 1.0, "d": 24.0}
 
 
@@ -24,7 +24,9 @@ class BudgetLimits:
 
     Attributes:
         size: largest model size, an index of `model_size.SIZES`.
+        updates: that are expected to fit.
         batch_tokens: largest batch with which enough updates fit.
+        started: time of the clock at the start of the command, from which the budget counts.
     """
 
     size: int | None = None
@@ -32,11 +34,12 @@ class BudgetLimits:
     batch_tokens: int | None = None
     hours: float | None = None
     words: str = ""
+    started: float = field(default_factory=lambda: time.perf_counter(), compare=False)
 
     @property
-    def training_hours(self) -> float | None:
-        """Hours of the budget that may be spent on updates."""
-        return None if self.hours is None else round(BUDGET_SHARE * self.hours, 4)
+    def budget_hours(self) -> float | None:
+        """Hours as a recipe has them."""
+        return None if self.hours is None else round(self.hours, 6)
 
 
 NO_LIMITS = BudgetLimits()
@@ -70,10 +73,15 @@ def check_budget(budget: str | None, overrides: Sequence[str]) -> BudgetLimits:
         UsageError: as `parse_budget`; or an override states the updates, the hours, or that nothing is chosen.
     """
     if budget is None:
-        return NO_LIMITS
+        return BudgetLimits()
     limits = parse_budget(budget)
     for override in overrides:
-        if override.partition("=")[0] in ("training.max_updates", "training.budget_hours", "defaults"):
+        if override.partition("=")[0] in (
+            "training.max_updates",
+            "training.budget_hours",
+            "training.budget_updates",
+            "defaults",
+        ):
             raise UsageError(f"--budget {budget} and {override} contradict each other; give one of them")
     return limits
 

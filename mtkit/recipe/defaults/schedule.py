@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mtkit.recipe.defaults.facts import BUDGET_SHARE, Choice, Facts, Values
+from mtkit.recipe.defaults.facts import Choice, Facts, Values
 
 SMALL_CORPUS = 3_000_000  # tokens; a model learns it by heart before the end of training
 TINY_CORPUS = 200_000  # tokens; larger batches would leave too few updates
@@ -63,8 +63,9 @@ def _update_tokens(values: Values) -> int:
 
 
 def _expected_updates(facts: Facts, values: Values) -> int:
-    """Return `max_updates`, or the estimated updates of `max_epochs` if they are fewer."""
+    """Return `max_updates`, or the estimated updates of `max_epochs` or of the budget if they are fewer."""
     updates, epochs = int(values["training.max_updates"]), values["training.max_epochs"]
+    updates = min(updates, values.get("training.budget_updates") or updates)
     if epochs is None:
         return updates
     return min(updates, updates_of_epochs(epochs, facts.corpus.tokens, _update_tokens(values)))
@@ -76,7 +77,7 @@ def expected_epochs(facts: Facts, values: Values) -> float:
 
 
 def max_updates(facts: Facts, values: Values) -> Choice:
-    """Updates of a number of epochs that falls with the size of the corpus, or those that fit into the budget.
+    """Updates of a number of epochs that falls with the size of the corpus.
 
     If the recipe states the epochs, these end the training, and the updates are a limit above them: their number is
     known only after segmentation.
@@ -85,15 +86,19 @@ def max_updates(facts: Facts, values: Values) -> Choice:
     if epochs is None:
         needed = min(max(epochs_of(tokens) * tokens / (FILL * batch), MIN_UPDATES), MAX_UPDATES)
         needed = max(100, 100 * round(needed / 100))
-        choice = Choice(needed, f"about {needed * FILL * batch / max(tokens, 1):,.0f} epochs of {tokens:,} tokens")
-    else:
-        needed = updates_of_epochs(epochs, tokens, batch)
-        updates = 100 * math.ceil(EPOCHS_MARGIN * needed / 100)
-        choice = Choice(updates, f"a limit above max_epochs {epochs:g} of {tokens:,} tokens")
-    limit = facts.limits.updates
-    if limit is not None and limit < needed:
-        return Choice(max(limit, 1), f"{facts.limits.words} of training")
-    return choice
+        return Choice(needed, f"about {needed * FILL * batch / max(tokens, 1):,.0f} epochs of {tokens:,} tokens")
+    updates = 100 * math.ceil(EPOCHS_MARGIN * updates_of_epochs(epochs, tokens, batch) / 100)
+    return Choice(updates, f"a limit above max_epochs {epochs:g} of {tokens:,} tokens")
+
+
+def budget_updates(facts: Facts, values: Values) -> Choice:
+    """Updates that fit into the budget on free cores, unless the whole training does."""
+    limit, needed = facts.limits.updates, _expected_updates(facts, values)
+    return (
+        Choice(None, "no limit")
+        if limit is None or limit >= needed
+        else Choice(max(limit, 1), f"{facts.limits.words} of training")
+    )
 
 
 def needed_updates(max_updates: int, max_epochs: float | None) -> int:
@@ -102,9 +107,9 @@ def needed_updates(max_updates: int, max_epochs: float | None) -> int:
 
 
 def budget_hours(facts: Facts, values: Values) -> Choice:
-    """End of a training on a machine that became slower than it was when the updates were chosen."""
-    hours = facts.limits.training_hours
-    return Choice(hours, "no budget" if hours is None else f"{BUDGET_SHARE:.0%} of {facts.limits.words}")
+    """Time from the start of the command to the written model."""
+    hours = facts.limits.budget_hours
+    return Choice(hours, "no budget" if hours is None else f"--budget {facts.limits.words}")
 
 
 def validate_every(facts: Facts, values: Values) -> Choice:

@@ -33,11 +33,15 @@ class ExponentialMovingAverage:
         self._weights = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
 
     @torch.no_grad()
-    def update_from(self, model: nn.Module, update: int) -> None:
-        """Include the model's weights after an update (1 is the first), if it is one of every `update_every`."""
+    def update_from(self, model: nn.Module, update: int, pace: float = 1.0) -> None:
+        """Include the model's weights after an update (1 is the first), if it is one of every `update_every`.
+
+        Args:
+            pace: the horizon is 1/(1 - d) divided by it; see TimeBudget.
+        """
         if update % self.update_every:
             return
-        share = 1.0 - min(self.decay, (1 + update) / (10 + update)) ** self.update_every
+        share = 1.0 - min(self.decay**pace, (1 + update) / (10 + update)) ** self.update_every
         weights = [local_shard(p.detach()) for name, p in model.named_parameters() if name in self._weights]
         torch._foreach_lerp_([local_shard(weight) for weight in self._weights.values()], weights, share)
 

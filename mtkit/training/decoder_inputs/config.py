@@ -21,7 +21,7 @@ class DecoderInputConfigBase:
     reads_truth: ClassVar[bool] = False  # the decoder reads the true tokens, and only these
     passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
 
-    def ratio_at(self, update: int) -> float | None:
+    def ratio_at(self, update: float) -> float | None:
         """Teacher forcing ratio at an update (1 is the first), for the log; None for a kind without a schedule."""
         return None
 
@@ -39,7 +39,7 @@ class LinearDecayConfig:
     # Smallest ratio. Default: 0.75, since a decoder that reads mostly errors learns little.
     end: Probability = 0.75
 
-    def ratio(self, i: int) -> float:
+    def ratio(self, i: float) -> float:
         """The teacher forcing ratio at update i."""
         return max(self.end, 1.0 - (1.0 - self.end) * i / self.updates)
 
@@ -52,7 +52,7 @@ class ExponentialDecayConfig:
     # Base of the decay. Default: ratio 0.5 after 6,900 updates.
     k: Annotated[float, Limits(gt=0, lt=1)] = 0.9999
 
-    def ratio(self, i: int) -> float:
+    def ratio(self, i: float) -> float:
         """The teacher forcing ratio at update i."""
         return math.exp(i * math.log(self.k))
 
@@ -65,7 +65,7 @@ class InverseSigmoidDecayConfig:
     # Time constant in updates. Default: ratio 0.5 after 3,800 updates.
     k: Annotated[float, Limits(ge=1)] = 600.0
 
-    def ratio(self, i: int) -> float:
+    def ratio(self, i: float) -> float:
         """The teacher forcing ratio at update i."""
         return 1.0 / (1.0 + math.exp(min(i / self.k - math.log(self.k), 700.0)))  # exp(710) overflows
 
@@ -106,7 +106,7 @@ class SampledInputConfig(DecoderInputConfigBase):
     # distribution.
     temperature: Temperature = 1.0
 
-    def ratio_at(self, update: int) -> float | None:
+    def ratio_at(self, update: float) -> float | None:
         """Teacher forcing ratio at an update (1 is the first)."""
         return self.teacher_forcing_ratio.ratio(update - 1)
 

@@ -21,7 +21,7 @@ class DecoderInput(ABC):
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
         """Decoder states [N, D] at the positions of `loss_mask`, sentence by sentence from left to right."""
 
-    def set_update(self, update: int) -> None:  # noqa: B027 (most inputs are the same at every update)
+    def set_update(self, update: float) -> None:  # noqa: B027 (most inputs are the same at every update)
         """Set the number of the update that is computed next (1 is the first)."""
 
 

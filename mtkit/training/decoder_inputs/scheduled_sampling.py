@@ -35,13 +35,13 @@ class SampledInput(DecoderInput):
         sampler: chooses the token at the other positions, given the logits.
     """
 
-    def __init__(self, schedule: Callable[[int], float], truth_mask: TruthMask, sampler: TokenSampler) -> None:
+    def __init__(self, schedule: Callable[[float], float], truth_mask: TruthMask, sampler: TokenSampler) -> None:
         self.schedule = schedule
         self.truth_mask = truth_mask
         self.sampler = sampler
         self.ratio = schedule(0)
 
-    def set_update(self, update: int) -> None:
+    def set_update(self, update: float) -> None:
         """Set the teacher forcing ratio of that update."""
         self.ratio = self.schedule(update - 1)
 
@@ -139,7 +139,7 @@ class ParallelSampling(SampledInput):
     """
 
     def __init__(
-        self, schedule: Callable[[int], float], truth_mask: TruthMask, sampler: TokenSampler, *, num_passes: int
+        self, schedule: Callable[[float], float], truth_mask: TruthMask, sampler: TokenSampler, *, num_passes: int
     ) -> None:
         super().__init__(schedule, truth_mask, sampler)
         self.num_passes = num_passes

@@ -10,7 +10,7 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 | metric_changed | result: a sentence; earlier validations are not comparable and were forgotten |
 | train | loss, learning_rate, grad_norm, padding_efficiency, memory_gb, teacher_forcing_ratio, modules, |
 | | the objective's extra losses, tokens_per_second, seconds_per_update, seconds, processor_seconds, |
-| | seconds_left |
+| | seconds_left, scheduled_update (with a time budget: of the max_updates of `begin`) |
 | validation | nll, perplexity, bleu, command, sample [src, hyp, ref], token_accuracy, ece, reliability, is_best, |
 | | seconds |
 | command | result: the shell command of validations, before it first runs |

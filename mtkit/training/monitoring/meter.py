@@ -54,36 +54,6 @@ class Stopwatch:
             self._processor_start = time.process_time() - processor_before
 
 
-class TimeBudget:
-    """Share of `training.budget_hours` that is spent, as all ranks agreed on it.
-
-    Args:
-        hours: the budget; None: no budget, of which nothing is ever spent.
-        seconds: of all updates before.
-        validation_seconds: of all validations before.
-    """
-
-    def __init__(self, hours: float | None, seconds: float, validation_seconds: float) -> None:
-        self._hours = hours
-        self.share = self.share_of(seconds, validation_seconds)
-
-    def share_of(self, seconds: float, validation_seconds: float) -> float:
-        """Return the share of the budget that the updates and the validations took; 1 or more: it is spent.
-
-        Args:
-            seconds: of all updates.
-            validation_seconds: of all validations.
-        """
-        return 0.0 if self._hours is None else (seconds + validation_seconds) / (3600 * self._hours)
-
-    def scheduled_update(self, update: int, max_updates: int) -> int:
-        """Return the update whose learning rate suits the time that is left: later than `update` on a slow machine.
-
-        A schedule with an end reaches it with the budget then, although fewer updates than planned fit into it.
-        """
-        return max(update, min(int(self.share * max_updates), max_updates))
-
-
 class LossSums:
     """Losses of one update, summed over its micro-batches and still on the device.
 

@@ -21,7 +21,7 @@ class TrainingObjective(ABC):
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
         """Compute the losses of one micro-batch; `sum` is minimised, `extra` is logged."""
 
-    def set_update(self, update: int) -> None:  # noqa: B027 (most objectives are the same at every update)
+    def set_update(self, update: float) -> None:  # noqa: B027 (most objectives are the same at every update)
         """Set the number of the update that is computed next (1 is the first)."""
 
 
@@ -37,7 +37,7 @@ class TokenObjective(TrainingObjective):
         self.decoder_input = decoder_input
         self.smoothing = smoothing
 
-    def set_update(self, update: int) -> None:
+    def set_update(self, update: float) -> None:
         """Pass the update on to the decoder input, whose sampling rate may depend on it."""
         self.decoder_input.set_update(update)
 

@@ -72,7 +72,7 @@ class MinimumRisk(TrainingObjective):
         self.translation_sampler: TranslationSampler = inputs.translation_sampler
         self.cross_entropy = CrossEntropy(inputs.decoder_input, inputs.smoothing)
 
-    def set_update(self, update: int) -> None:
+    def set_update(self, update: float) -> None:
         """Pass the update on to the decoder input."""
         self.cross_entropy.set_update(update)
 

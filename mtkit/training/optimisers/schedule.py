@@ -24,8 +24,13 @@ Fraction = Annotated[float, Limits(ge=0, le=1)]
 class Schedule(ABC):
     """Learning rate schedule of a training; without a state unless a kind says otherwise."""
 
+    @property
+    def has_end(self) -> bool:
+        """True if the schedule ends with the last update, so that it follows the time of a budget."""
+        return False
+
     @abstractmethod
-    def __call__(self, update: int) -> float:
+    def __call__(self, update: float) -> float:
         """Return the factor of the peak learning rate at an update (1 is the first)."""
 
     def step_on_metric(self, value: float) -> None:  # noqa: B027 (most schedules ignore validations)
@@ -46,12 +51,17 @@ class StatelessSchedule(Schedule):
     config: StatelessScheduleConfig
     max_updates: int
 
-    def __call__(self, update: int) -> float:
+    @property
+    def has_end(self) -> bool:
+        """As the configuration states it."""
+        return self.config.ends_at_max_updates
+
+    def __call__(self, update: float) -> float:
         """Return `config.factor` at an update."""
         return self.config.factor(update, self.max_updates)
 
 
-def warmup_factor(update: int, warmup: int) -> float:
+def warmup_factor(update: float, warmup: int) -> float:
     """Rise linearly to 1 at update `warmup` and stay there; without warm-up, 1."""
     return min(1.0, update / warmup) if warmup else 1.0
 
@@ -67,7 +77,7 @@ class ScheduleConfigBase:
 class StatelessScheduleConfig(ScheduleConfigBase):
     """Base of the configurations that are the schedule's function themselves."""
 
-    def factor(self, update: int, max_updates: int) -> float:
+    def factor(self, update: float, max_updates: int) -> float:
         """Return the factor of the peak learning rate at an update of a training of `max_updates`."""
         raise NotImplementedError
 
@@ -95,7 +105,7 @@ class InverseSqrtConfig(StatelessScheduleConfig):
     # the peak.
     d_model: Annotated[int, Limits(gt=0)] | None = None
 
-    def factor(self, update: int, max_updates: int) -> float:
+    def factor(self, update: float, max_updates: int) -> float:
         """Return the factor at an update; `max_updates` does not matter."""
         warmup = float(max(self.warmup, 1))
         scale: float = warmup**0.5 if self.d_model is None else float(self.d_model) ** -0.5
@@ -118,7 +128,7 @@ class CosineConfig(StatelessScheduleConfig):
     # Fraction of the peak learning rate that is left at max_updates. Default: 0, all the way down.
     final: Fraction = 0.0
 
-    def factor(self, update: int, max_updates: int) -> float:
+    def factor(self, update: float, max_updates: int) -> float:
         """Return the factor at an update of a training of `max_updates`."""
         if update < self.warmup:
             return warmup_factor(update, self.warmup)
@@ -139,7 +149,7 @@ class LinearConfig(StatelessScheduleConfig):
     # Fraction of the peak learning rate that is left at max_updates. Default: 0, all the way down.
     final: Fraction = 0.0
 
-    def factor(self, update: int, max_updates: int) -> float:
+    def factor(self, update: float, max_updates: int) -> float:
         """Return the factor at an update of a training of `max_updates`."""
         if update < self.warmup:
             return warmup_factor(update, self.warmup)
@@ -156,7 +166,7 @@ class ConstantConfig(StatelessScheduleConfig):
     # none.
     warmup: NumUpdates = 0
 
-    def factor(self, update: int, max_updates: int) -> float:
+    def factor(self, update: float, max_updates: int) -> float:
         """Return the factor at an update; `max_updates` does not matter."""
         return warmup_factor(update, self.warmup)
 
@@ -177,7 +187,7 @@ class WarmupStableDecayConfig(StatelessScheduleConfig):
     # Fraction of max_updates that the decay takes. Default: a fifth suffices (Hägele et al. 2024, fig. 5).
     decay: Fraction = 0.2
 
-    def factor(self, update: int, max_updates: int) -> float:
+    def factor(self, update: float, max_updates: int) -> float:
         """Return the factor at an update of a training of `max_updates`."""
         decay_updates = round(self.decay * max_updates)
         start = max_updates - decay_updates
@@ -196,7 +206,7 @@ class Plateau(Schedule):
         self.best = sys.float_info.max  # JSON has no infinity
         self.waited = 0  # validations without improvement
 
-    def __call__(self, update: int) -> float:
+    def __call__(self, update: float) -> float:
         """Return the warm-up factor times the factor that validations have reduced."""
         return warmup_factor(update, self.config.warmup) * self.factor
 

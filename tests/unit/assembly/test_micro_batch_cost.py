@@ -5,11 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+import torch
 from torch import nn
 
 from mtkit.assembly import measure_training
-from mtkit.assembly.measure_training import SENTENCE_TOKENS, measure_cost, median_seconds
+from mtkit.assembly.measure_training import SENTENCE_TOKENS, measure_cost, median_seconds, seconds_on_free_cores
 from mtkit.text.vocab import Vocab
+from mtkit.training.monitoring.busy_machine import CpuTimes
 
 VOCAB = Vocab(size=20, pad=0, unk=1, bos=2, eos=3)
 
@@ -66,13 +68,39 @@ def test_a_slow_model_is_measured_on_few_sentences(start):
     assert clock.batches == [4, 4]
 
 
-def test_a_budget_is_measured_by_the_clock(start):
-    clock = start(wall=0.09, cpu=0.02)
-    assert median_seconds(learner(), VOCAB, 10 * SENTENCE_TOKENS + 7) == pytest.approx(0.9)
+@pytest.mark.parametrize(
+    ("others", "threads", "seconds"),
+    [(0.0, 1, 0.9), (0.4, 1, 0.9), (1.0, 1, 0.2), (1.0, 2, 0.1)],  # cores of others; from half a core they count
+)
+def test_what_others_do_in_this_moment_does_not_change_the_time_of_an_update(
+    start, monkeypatch, others, threads, seconds
+):
+    clock = start(wall=0.09, cpu=0.02, threads=threads)
+    monkeypatch.setattr(
+        measure_training,
+        "read_cpu_times",
+        lambda: CpuTimes(clock.now[0], clock.now[1] + others * clock.now[0], clock.now[1]),
+    )
+    assert median_seconds(learner(), VOCAB, 10 * SENTENCE_TOKENS + 7, 3.0) == pytest.approx(seconds)
     assert clock.batches == [1, 10, 10, 10]
 
 
-def test_a_slow_micro_batch_is_timed_once(start):
+def test_a_gpu_and_a_system_without_cpu_times_are_measured_by_the_clock(start, monkeypatch):
+    clock = start(wall=0.09, cpu=0.02)
+    monkeypatch.setattr(measure_training, "read_cpu_times", lambda: None)
+    assert median_seconds(learner(), VOCAB, 10 * SENTENCE_TOKENS, 3.0) == pytest.approx(0.9)
+    monkeypatch.setattr(measure_training, "read_cpu_times", lambda: CpuTimes(clock.now[0], 9 * clock.now[0], 0.0))
+    seconds = seconds_on_free_cores(
+        lambda: clock.forward_backward(None, SimpleNamespace(sample_ids=range(10))), torch.device("cuda")
+    )
+    assert seconds == pytest.approx(0.9)
+
+
+def test_a_slow_micro_batch_is_timed_once(start, monkeypatch):
     clock = start(wall=0.9, cpu=0.02)
-    assert median_seconds(learner(), VOCAB, 10 * SENTENCE_TOKENS) == pytest.approx(9.0)
+    monkeypatch.setattr(measure_training, "read_cpu_times", lambda: None)
+    assert median_seconds(learner(), VOCAB, 10 * SENTENCE_TOKENS, 3.0) == pytest.approx(9.0)
     assert clock.batches == [1, 10]
+    clock.batches.clear()
+    assert median_seconds(learner(), VOCAB, SENTENCE_TOKENS, 1.0) == pytest.approx(0.9)  # of a short budget
+    assert clock.batches == [1, 1, 1]

@@ -12,9 +12,9 @@ import torch
 
 from mtkit.errors import RecipeError, UsageError
 from mtkit.finetuning.mixtures import choose, interpolate
-from mtkit.finetuning.range_test import MAX_TRIALS, STEP, search_rates
+from mtkit.finetuning.range_test import MAX_TRIALS, STEP, RangeTest, search_rates
 from mtkit.finetuning.report import changed_lines
-from mtkit.finetuning.settings import TrainingPlan, course_of, fit_updates, unstated_reasons
+from mtkit.finetuning.settings import TrainingPlan, course_of, fit_updates, unstated_reasons, with_course
 from mtkit.recipe.defaults.facts import NO_LIMITS, parse_budget
 from mtkit.recipe.located import with_location
 from mtkit.recipe.tree import apply_overrides
@@ -35,6 +35,36 @@ def test_the_search_finds_the_lowest_loss(best: int) -> None:
 
 def test_a_search_without_a_finite_loss_ends() -> None:
     assert set(dict(search_rates(lambda rate: math.inf, 1e-3)).values()) == {math.inf}
+
+
+@pytest.mark.parametrize(
+    ("left", "trial", "trials", "rate"),
+    [
+        (math.inf, 10, 4, 4),  # 1, 2, 4, 8 and no more: the loss rises
+        (200, 10, 4, 4),
+        (25, 10, 2, 2),
+        (19, 10, 0, 1),  # one trial alone tells nothing
+        (25, 40, 1, 1),  # slower than expected
+    ],
+)
+def test_a_range_test_has_the_trials_that_a_budget_has_time_for(
+    monkeypatch: pytest.MonkeyPatch, left: float, trial: float, trials: int, rate: float
+) -> None:
+    test, now, notes = RangeTest.__new__(RangeTest), [0.0], list[str]()
+    monkeypatch.setattr("mtkit.finetuning.range_test.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("mtkit.finetuning.range_test._first_rate", lambda recipe: 1.0)
+
+    def loss(rate: float) -> float:
+        now[0] += trial
+        return abs(rate - 4)
+
+    run = SimpleNamespace(recipe=None, notify=lambda stage, note: notes.append(note))
+    vars(test).update(_run=run, _loss=loss, updates=20, _trial_seconds=10.0, _seconds_left=left)
+    result = test.result()
+    assert (result.rate, len(result.losses)) == (rate, trials)
+    assert now[0] <= max(left, trial)
+    assert notes
+    assert result.describe().startswith("range test of 20" if trials else "a tenth of the rate")
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5])
@@ -75,6 +105,13 @@ def test_updates_of_a_budget() -> None:
     assert fit_updates(500, parse_budget("10m"), 0.42) == 500
     with pytest.raises(UsageError, match=r"--budget 10m: an update takes 100\.0 s here, so that 4 fit"):
         fit_updates(5000, parse_budget("10m"), 100)
+
+
+def test_a_budget_keeps_the_limit_and_states_what_is_expected() -> None:
+    tree = {"training": {"max_updates": 900, "budget_hours": 0.1}}
+    whole, limited = (with_course(tree, 900, expected)["training"] for expected in (900, 300))
+    assert whole == {**course_of(900), "budget_hours": 0.1}
+    assert limited == {**course_of(300), "budget_hours": 0.1, "max_updates": 900, "budget_updates": 300}
 
 
 @pytest.mark.parametrize(

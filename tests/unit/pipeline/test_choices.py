@@ -49,7 +49,7 @@ def path(tmp_path: Path) -> Path:
 def rate(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Let an update of width 256 and 4,096 tokens take `seconds`, and a smaller one in proportion less."""
 
-    def measured(recipe):  # type: ignore[no-untyped-def]
+    def measured(recipe, limit):  # type: ignore[no-untyped-def]
         return seconds * recipe.model.d_model / 256 * recipe.training.batch_tokens / 4096
 
     monkeypatch.setattr(choices, "seconds_per_update", measured)
@@ -83,15 +83,16 @@ def test_a_budget_limits_updates_and_then_the_size(
     recipe = load_run_recipe(str(path), budget="1h")
     assert (unlimited.model.d_model, recipe.model.d_model) == (256, width)
     training = recipe.training
-    assert (training.max_updates == unlimited.training.max_updates) == fits
+    assert (training.budget_updates is None) == fits
     limit = 0.85 * 3600 / choices.UPDATE_OVERHEAD
-    assert training.max_updates * seconds * width / 256 <= limit
+    assert training.scheduled_updates * seconds * width / 256 <= limit
     assert training.batch_tokens == unlimited.training.batch_tokens
+    assert training.schedule.warmup == round(training.scheduled_updates / 10)  # type: ignore[union-attr]
     if not fits:
-        assert training.max_updates * seconds * width / 256 == pytest.approx(limit, rel=0.01)
-        assert training.schedule.warmup == round(training.max_updates / 10)  # type: ignore[union-attr]
-        assert recipe.chosen["training.max_updates"] == "1h of training"
-    assert training.budget_hours == pytest.approx(0.9)
+        assert training.scheduled_updates * seconds * width / 256 == pytest.approx(limit, rel=0.01)
+        assert training.max_updates >= unlimited.training.max_updates  # a limit still; a smaller model has the same
+        assert recipe.chosen["training.budget_updates"] == "1h of training"
+    assert (training.budget_hours, recipe.chosen["training.budget_hours"]) == (1, "--budget 1h")
     assert unlimited.training.budget_hours is None
 
 
@@ -105,7 +106,7 @@ def test_a_budget_for_stated_epochs_follows_their_estimated_updates(
     assert recipe.model.d_model == 256
     assert needed < 2400 < 2 * needed <= recipe.training.max_updates
     slow = load_run_recipe(str(path), ["training.max_epochs=12"], budget="1h")
-    assert (slow.model.d_model, slow.training.max_updates) == (256, updates_of(3600))
+    assert (slow.model.d_model, slow.training.scheduled_updates) == (256, updates_of(3600))
 
 
 @pytest.mark.parametrize(("seconds", "layers"), [(1.0, 4), (3.0, 4), (5.0, 2), (12.0, 1), (40.0, 1)])
@@ -117,7 +118,7 @@ def test_a_short_budget_has_fewer_layers(
     monkeypatch.setattr(
         choices,
         "seconds_per_update",
-        lambda recipe: seconds * recipe.model.d_model / 256 * recipe.model.decoder_layers / 4,
+        lambda recipe, limit: seconds * recipe.model.d_model / 256 * recipe.model.decoder_layers / 4,
     )
     model = load_run_recipe(str(path), budget="1h").model
     assert (model.encoder_layers, model.decoder_layers) == (max(layers, 2), layers)
@@ -131,7 +132,7 @@ def test_smaller_batches_come_before_fewer_layers(
     rate(monkeypatch, 0.0)
     seconds = 0.85 * 3600 / 1.2 / small_updates
 
-    def measured(recipe):  # type: ignore[no-untyped-def]
+    def measured(recipe, limit):  # type: ignore[no-untyped-def]
         return seconds * recipe.training.batch_tokens / 1024 * recipe.model.decoder_layers / 4
 
     monkeypatch.setattr(choices, "seconds_per_update", measured)
@@ -176,7 +177,7 @@ def test_a_short_budget_has_smaller_batches(
 ) -> None:
     rate(monkeypatch, seconds)
     training = load_run_recipe(str(path), budget="1h").training
-    assert (training.batch_tokens, training.max_updates) == (batch_tokens, updates_of(updates))
+    assert (training.batch_tokens, training.scheduled_updates) == (batch_tokens, updates_of(updates))
     stated = load_run_recipe(str(path), ["training.batch_tokens=8192"], budget="1h")
     assert (stated.training.batch_tokens, stated.chosen.get("training.batch_tokens")) == (8192, None)
 
@@ -196,7 +197,7 @@ def test_the_measured_time_grows_with_the_batch(path: Path) -> None:
     assert 0 < few < many
 
 
-@pytest.mark.parametrize("override", ["training.max_updates=3", "training.budget_hours=2"])
+@pytest.mark.parametrize("override", ["training.max_updates=3", "training.budget_hours=2", "training.budget_updates=9"])
 def test_a_budget_and_another_limit_contradict_each_other(path: Path, override: str) -> None:
     with pytest.raises(UsageError, match=rf"--budget 1h and {override} contradict each other"):
         load_run_recipe(str(path), [override], budget="1h")
@@ -244,15 +245,16 @@ def test_another_budget_for_a_started_training_is_refused(
     load_run_recipe(str(path), keys, run_dir=run_dir, budget=second, fresh=True)
 
 
-def test_a_training_that_is_slower_than_its_budget_ends_as_a_whole(path: Path) -> None:
+def test_a_budget_that_preparing_took_is_named_and_nothing_is_lost(path: Path) -> None:
     path.write_text(path.read_text() + TINY)
-    words = ["training.max_updates=100000", "training.budget_hours=1e-9", "training.validate_every=1000"]
     folder = path.parent / "run"
-    report = stages.train(load_recipe(str(path), words), run_dir=folder)
-    assert report.content["train"]["reason"] == "budget_hours"
-    assert report.content["train"]["best_update"] == report.content["train"]["updates"] == 1  # it was validated
-    assert (folder / "model" / "model.safetensors").is_file()
-    assert "already finished" in stages.train(load_recipe(str(path), words), run_dir=folder).lines[0]
+    with pytest.raises(
+        UsageError, match=r"training\.budget_hours: .* spent before the first update, so that none fits"
+    ):
+        stages.train(load_recipe(str(path), ["training.budget_hours=1e-9"]), run_dir=folder)
+    assert not (folder / "model").exists()
+    words = ["training.budget_hours=5", "training.max_updates=2"]
+    assert stages.train(load_recipe(str(path), words), run_dir=folder).content["train"]["updates"] == 2
 
 
 def test_training_rates_count_the_tokens_of_both_sides(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,9 +269,9 @@ def test_training_rates_count_the_tokens_of_both_sides(path: Path, monkeypatch: 
 def test_the_learning_rate_falls_with_the_time_that_is_left(
     path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, decays: bool
 ) -> None:
-    """A clock that moves 60 seconds when it is read: the budget is spent after a few of 1,000 updates."""
+    """A clock that moves 20 seconds when it is read: the budget is spent after a few of 1,000 updates."""
     path.write_text(path.read_text() + TINY)
-    ticks = itertools.count(step=60.0)
+    ticks = itertools.count(step=20.0)
     clock = SimpleNamespace(perf_counter=lambda: next(ticks), process_time=time.process_time)
     monkeypatch.setattr("mtkit.training.monitoring.meter.time", clock)
     words = ["training.max_updates=1000", "training.budget_hours=0.5", "training.log_every=1"]
@@ -281,7 +283,9 @@ def test_the_learning_rate_falls_with_the_time_that_is_left(
     rates = [event["learning_rate"] for event in events if event["event"] == "train"]
     assert 3 < len(rates) < 50
     assert rates == sorted(rates, reverse=True)
-    assert (rates[-1] < rates[0] / 3) == decays
+    assert rates[-1] == (0 if decays else rates[0])
+    again = stages.train(load_recipe(str(path), [*words, schedule]), run_dir=folder)
+    assert "already finished" in again.lines[0]
 
 
 def test_a_budget_that_is_long_enough_keeps_the_size(path: Path, monkeypatch) -> None:
@@ -290,7 +294,7 @@ def test_a_budget_that_is_long_enough_keeps_the_size(path: Path, monkeypatch) ->
         choose_module, "corpus_statistics", lambda src, tgt: replace(of_text(src, tgt), pairs=5_000_000)
     )
     monkeypatch.setattr("mtkit.hardware.has_gpu", lambda: True)
-    monkeypatch.setattr(choices, "seconds_per_update", lambda recipe: 1e-3)
+    monkeypatch.setattr(choices, "seconds_per_update", lambda recipe, limit: 1e-3)
     whole, limited = (load_run_recipe(str(path), budget=budget) for budget in ("best", "1000d"))
     assert whole.chosen["model.d_model"].startswith("base: ")  # medium has the same width
     assert limited.model == whole.model

@@ -4,7 +4,6 @@ import math
 import os
 import shutil
 import signal
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ from mtkit.training.config import ValidationConfig
 from mtkit.training.decoder_inputs.config import LinearDecayConfig, ScheduledSamplingConfig
 from mtkit.training.monitoring.validation import Validation
 from mtkit.training.optimisers.config import AdamConfig
-from mtkit.training.optimisers.schedule import ConstantConfig, LinearConfig, PlateauConfig
+from mtkit.training.optimisers.schedule import ConstantConfig, PlateauConfig
 from mtkit.training.progress import Progress
 from tests.toy.training import ToyLoader, equal, events, signal_at, toy_config, toy_learner, toy_train, toy_validate
 
@@ -146,30 +145,9 @@ def test_a_signal_interrupts_validation_which_is_repeated_on_resume(tmp_path):
     assert [record["update"] for record in events(tmp_path, "validation")] == [6, 12, 18, 24]
 
 
-def test_a_budget_counts_the_validations_before_a_resume(tmp_path, monkeypatch):
-    """A clock that only validations move: six of ten minutes each fill a budget of an hour."""
-    now = [0.0]
-    clock = SimpleNamespace(perf_counter=lambda: now[0], process_time=lambda: now[0])
-    monkeypatch.setattr("mtkit.training.monitoring.meter.time", clock)
-
-    def validate(model, update):
-        now[0] += 600
-        return toy_validate(model, update)
-
-    schedule = LinearConfig(warmup=0)
-    config = toy_config(max_updates=60, validate_every=2, budget_hours=1, log_every=1, schedule=schedule)
-    whole = toy_train(tmp_path / "whole", config, validate=validate)
-    with pytest.raises(Interrupted):
-        toy_train(tmp_path, config, validate=validate, loader=signal_at(7, signal.SIGTERM))
-    resumed = toy_train(tmp_path, config, validate=validate)
-    assert (resumed.reason, resumed.update) == (whole.reason, whole.update) == ("budget_hours", 13)
-    rates = [[record["learning_rate"] for record in events(path, "train")] for path in (tmp_path, tmp_path / "whole")]
-    assert rates[0] == rates[1]
-
-
-def test_a_checkpoint_without_the_time_of_validations_is_read():
+def test_a_checkpoint_without_the_time_of_validations_and_the_budget_is_read():
     state = Progress(update=3, seconds=5.0).to_json()
-    del state["validation_seconds"]
+    del state["validation_seconds"], state["budget"]
     assert Progress.from_json(state) == Progress(update=3, seconds=5.0)
 
 

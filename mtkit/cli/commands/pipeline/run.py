@@ -90,7 +90,7 @@ def run(
             print_notes(check_existing_inputs(chosen))
             return
         with open_display() as display:
-            report = stages.run_stages(chosen, run_dir=run_dir, fresh=fresh, display=display)
+            report = stages.run_stages(chosen, run_dir=run_dir, fresh=fresh, display=display, started=limits.started)
         print_lines(report.lines)
 
 

@@ -45,5 +45,5 @@ def train(
             print_notes(check_existing_inputs(chosen))
             return
         with open_display() as display:
-            report = stages.train_stages(chosen, run_dir=run_dir, fresh=fresh, display=display)
+            report = stages.train_stages(chosen, run_dir=run_dir, fresh=fresh, display=display, started=limits.started)
         print_lines(report.lines)

@@ -171,8 +171,14 @@ def test_epochs_fall_with_the_size_of_the_text():
     assert epochs == sorted(epochs, reverse=True)
     assert epochs[0] == 60
     assert 10 < epochs[-1] < 20
-    limited = schedule.max_updates(facts(29_000, updates=123), values)
-    assert limited.value == 123
+    limited = facts(29_000, updates=123)
+    values["training.max_updates"] = schedule.max_updates(limited, values).value
+    assert values["training.max_updates"] == updates[0]  # within a budget too, whose updates are fewer
+    values["training.budget_updates"] = schedule.budget_updates(limited, values).value
+    assert values["training.budget_updates"] == 123
+    assert schedule.warmup(limited, values).value == 12
+    enough = facts(29_000, updates=10**6)
+    assert schedule.budget_updates(enough, values | {"training.budget_updates": None}).value is None
 
 
 @pytest.mark.parametrize(("updates", "every"), [(40, 40), (150, 100), (1500, 100), (6000, 400)])
@@ -235,7 +241,8 @@ def test_stated_epochs_end_the_training_and_other_choices_follow_them(tmp_path, 
     assert recipe.training.max_updates >= 1.5 * expected
     assert recipe.training.schedule.warmup == round(0.1 * expected)
     with_limit = choose(read_recipe(str(path)), BudgetLimits(updates=7, hours=1, words="1h"))
-    assert with_limit.training.max_updates == 7
+    assert (with_limit.training.scheduled_updates, with_limit.training.schedule.warmup) == (7, 1)
+    assert with_limit.training.max_updates == recipe.training.max_updates
 
 
 @pytest.mark.parametrize("limits", [{}, {"hours": 1}, {"hours": 1, "updates": 800}])
@@ -244,8 +251,10 @@ def test_the_limit_above_stated_epochs_is_twice_their_updates(limits):
     values = {"training.batch_tokens": 2048, "training.micro_batches": 1, "training.max_epochs": 10}
     text = facts(7215, **limits)
     assert schedule.updates_of_epochs(10, text.corpus.tokens, 2048) == 744
-    assert schedule.max_updates(text, values).value == 1500
-    assert schedule.max_updates(facts(7215, hours=1, updates=700), values).value == 700
+    values["training.max_updates"] = schedule.max_updates(text, values).value
+    assert values["training.max_updates"] == 1500
+    assert schedule.budget_updates(text, values).value is None
+    assert schedule.budget_updates(facts(7215, hours=1, updates=700), values).value == 700
 
 
 def facts_of(corpus):

@@ -5,7 +5,7 @@ import torch
 
 from mtkit.corpus.order.loader import DataPosition, UpdateData
 from mtkit.models.interface import Losses
-from mtkit.training.monitoring.meter import LossSums, Stopwatch, ThroughputMeter, TimeBudget
+from mtkit.training.monitoring.meter import LossSums, Stopwatch, ThroughputMeter
 
 DATA = UpdateData([], DataPosition(0, 1), sentences=2, src_tokens=10, tgt_tokens=40, padded_tokens=100)
 
@@ -33,15 +33,3 @@ def test_sums_of_ranks_with_different_extra_losses_are_merged():
     meter = ThroughputMeter(Stopwatch())
     meter.add(DATA, one, torch.tensor(1.0))
     assert meter.read()["dropped"] == pytest.approx(-0.5)
-
-
-def test_a_slow_training_reaches_the_end_of_its_schedule_with_the_budget():
-    budget = TimeBudget(0.5, 900, 0)
-    assert budget.share == 0.5
-    assert budget.scheduled_update(400, 1000) == 500
-    assert budget.scheduled_update(600, 1000) == 600  # faster than needed: the schedule is followed
-    budget.share = budget.share_of(3600, 0)
-    assert budget.scheduled_update(600, 1000) == 1000
-    assert budget.share_of(900, 450) == TimeBudget(0.5, 900, 450).share == 0.75
-    unlimited = TimeBudget(None, 900, 0)
-    assert (unlimited.share, unlimited.share_of(1e9, 0), unlimited.scheduled_update(3, 1000)) == (0, 0, 3)
