@@ -1,19 +1,5 @@
 """Layers: building blocks of models, from attention to recurrent cells.
 
-attention/     self-attention kernels, cross-attention, SSRU and average attention
-cache/         decoder state: key/value caches
-positions/     position encodings
-norms/         layer norms and residual connections
-feed_forward/  dense, gated and mixture-of-experts feed-forward layers
-recurrent/     recurrent cells, stacks and their attention
-heads          sizes of attention heads
-key_types      ranges and choices of keys that several kinds share
-projections    makers of weight matrices
-low_rank       projections with updates of low rank
-matmul         products with weights, by the faster of two libraries on CPUs; mixed precision inside a layer
-dropout        dropout with cheap masks on CPUs, also of recurrent models
-layer_call     activation checkpointing and torch.compile, layer by layer
-
 Every line that creates or reshapes a tensor ends with its shape. The letters, batch first:
 
 B  sentences in a batch          W  hypotheses per sentence (beam width)

@@ -2,12 +2,4 @@
 
 Folders are the sections of `mtkit --help`. Modules of the library are imported inside the functions, so that `--help`
 does not load torch.
-
-pipeline/     the whole pipeline
-text/         preparation of text
-training/     training
-translation/  translation
-evaluation/   evaluation
-inspection/   inspection of models, recipes and this machine
-deployment/   deployment
 """

@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.unit.house.source_code import FILES, FUNCTION, PACKAGE, PROGRAMS, SOURCES, name, tree
+from tests.unit.house.source_code import FILES, FUNCTION, PROGRAMS, SOURCES, name, tree
 
 NO_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 
@@ -73,18 +73,3 @@ def test_every_file_has_a_concept_for_a_name() -> None:
 def test_modules_say_what_they_are() -> None:
     silent = [name(path) for path in SOURCES if path.stat().st_size and ast.get_docstring(tree(path)) is None]
     assert silent == []
-
-
-def test_packages_list_their_modules() -> None:
-    """The docstring of a package is its table of contents: a line for each module and sub-package."""
-    missing = []
-    for path in FILES:
-        folder, docstring = path.parent, ast.get_docstring(tree(path)) or ""
-        if path.stem != "__init__" or folder == PACKAGE:  # listed in docs/architecture.md
-            continue
-        if folder == PACKAGE / "documents" / "formats":  # each module states the names of its files
-            continue
-        members = [each.stem for each in sorted(folder.iterdir()) if each.suffix == ".py" and each != path]
-        members += [f"{each.parent.name}/" for each in sorted(folder.glob("*/__init__.py"))]
-        missing += [f"{name(path)}: {each}" for each in members if not re.search(rf"(?m)^ *{each} ", docstring)]
-    assert missing == []

@@ -1,6 +1,1 @@
-"""Commands: evaluation.
-
-evaluate   scores of translations
-bench      speed of translation
-reproduce  claims of the literature
-"""
+"""Commands: evaluation."""

@@ -1,6 +1,1 @@
-"""Commands: translation.
-
-translate  translations of text
-score      log-probabilities of given translations
-options/   options of `mtkit translate`
-"""
+"""Commands: translation."""
