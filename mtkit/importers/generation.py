@@ -111,10 +111,11 @@ def search_config(
         notes.append("do_sample: the search is a beam search; set search.method.kind to sampling")
     if (first := get("forced_bos_token_id", int, None)) is not None and not tgt.before:
         notes.append(f"forced_bos_token_id: {first} has no effect; translations may differ")
+    path = model.path
     expected = {"eos_token_id": vocab.eos, "forced_eos_token_id": vocab.eos, "decoder_start_token_id": vocab.bos}
     for key, number in expected.items():
         if (value := get(key, (int, list), number)) not in (number, [number]):
-            notes.append(f"{key}: {shown(value)} has no effect; it is {number} as in {model.path.name}")
+            notes.append(f"{key}: {shown(value)} has no effect; it is {number} as in {path.name}")
     longest, shortest = _lengths(get, notes)
     ngram = int(get("no_repeat_ngram_size", int, 0))
     if get("renormalize_logits", bool, False) and (ngram or shortest or repetition > 1 or not has_output_bias):

@@ -185,8 +185,8 @@ class Translator:
 
     def _translate_window(self, lines: Sequence[LineRequest], first: int) -> Iterator[Translation]:
         split, sentences = self.search.split_long_lines, self.options.split_sentences
-        if sentences is None and not (self.single_sentences and split):
-            sentences = False
+        if sentences is None and not (self.single_sentences and split and self.search.n_best == 1):
+            sentences = False  # a line of several segments has one translation in an n-best list
         max_length = None if self.max_source_length is None else self.max_source_length - len(self.prefix_ids)
         segments = split_lines(
             lines, first, self.tokenizers, max_length, split=split, sentences=sentences, removes=self._restores

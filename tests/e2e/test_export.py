@@ -106,9 +106,8 @@ def assert_equal_scores(model: Path, exported: Path, lines: list[str]) -> None:
     """CTranslate2, without any of our code, gives our translations our log-probabilities."""
     import ctranslate2
 
-    translator = load_translator(
-        model, compute_type="float32", search_overrides=["beam_size=1"], options=TranslationOptions(with_scores=True)
-    )
+    options = TranslationOptions(with_scores=True, split_sentences=False)
+    translator = load_translator(model, compute_type="float32", search_overrides=["beam_size=1"], options=options)
     ours = [each for each in translator.translate(lines) if each.tokens]
     peer = ctranslate2.Translator(str(exported), compute_type="float32", intra_threads=1)
     tokenizer = translator.tokenizers.src

@@ -22,6 +22,7 @@ from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
+from mtkit.translate.translator import TranslationOptions
 from tests.toy.models import write_toy_model
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -77,8 +78,9 @@ def test_a_package_translates_by_ctranslate2_and_sentencepiece(
     results = translator.translate_batch(processor.encode(texts, out_type=str), **options)
     found = [processor.decode_pieces(each.hypotheses[0]).replace("▁", " ").strip() for each in results]
     overrides = ["beam_size=1", "max_length.offset=20", "max_length.factor=0", "retry_loops=false"]
-    ours = load_translator(model, compute_type="float32", search_overrides=overrides).translate_lines(texts)
-    assert found == [each.strip() for each in ours]
+    whole = TranslationOptions(split_sentences=False)
+    ours = load_translator(model, compute_type="float32", search_overrides=overrides, options=whole)
+    assert found == [each.strip() for each in ours.translate_lines(texts)]
 
 
 def test_an_earlier_package_is_replaced_and_other_files_are_not(

@@ -72,4 +72,4 @@ def test_a_claim_that_is_no_mapping_is_answered_with_its_keys(
 ) -> None:
     (tmp_path / "claim.yaml").write_text("5\n")
     assert entry.execute(["reproduce", str(tmp_path / "claim.yaml")]) == 78
-    assert "a claim is a mapping with the keys claim, source, url, theme, scale, study, " in capsys.readouterr().err
+    assert "a claim is a mapping with the keys claim, source, url, scale, study, " in capsys.readouterr().err

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.errors import DataError
-from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
 from mtkit.layers.attention.kernel import AttentionKernel, check_state
 from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.attention.softmax import DotProductAttention
@@ -18,6 +18,9 @@ from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import AttentionState
 from mtkit.layers.matmul import no_autocast
 from mtkit.layers.projections import embedding
+
+if TYPE_CHECKING:
+    from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
 
 
 class LinformerAttention(AttentionKernel[KVCache]):

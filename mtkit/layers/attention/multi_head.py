@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.attention.capabilities import AttentionConfigBase
 from mtkit.layers.attention.kernel import TokenMixer
 from mtkit.layers.attention.softmax import Window
 from mtkit.layers.cache.kv_cache import KVCache
@@ -19,6 +18,9 @@ from mtkit.layers.norms.config import LayerNormConfig, NoNormConfig, NormConfigB
 from mtkit.layers.norms.residual import Sublayer
 from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import linear
+
+if TYPE_CHECKING:
+    from mtkit.layers.attention.capabilities import AttentionConfigBase
 
 # Over the K numbers of one head, with a gain that all heads share; Dehghani et al. 2023, sec. 2.1 (layer norm), after
 # Henry et al. 2020. https://arxiv.org/abs/2302.05442

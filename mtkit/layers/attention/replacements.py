@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mtkit.errors import DataError
-from mtkit.layers.attention.config import AverageAttentionConfig, GatedMLPConfig, SSRUConfig
 from mtkit.layers.attention.kernel import TokenMixer, check_state
 from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.cache.state import BatchedState, EmptyState
 from mtkit.layers.feed_forward.config import DenseConfig
 from mtkit.layers.projections import embedding, linear
+
+if TYPE_CHECKING:
+    from mtkit.layers.attention.config import AverageAttentionConfig, GatedMLPConfig, SSRUConfig
 
 
 @dataclass(frozen=True)

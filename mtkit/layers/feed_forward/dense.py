@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
 from mtkit.layers.norms.residual import Sublayer
 from mtkit.layers.projections import linear
+
+if TYPE_CHECKING:
+    from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from mtkit.layers.dropout import StructuralDropout
 from mtkit.layers.feed_forward.aux_loss import AuxLoss, current_aux_losses
-from mtkit.layers.feed_forward.config import MixtureOfExpertsConfig
 from mtkit.layers.matmul import no_autocast
 from mtkit.layers.projections import linear
+
+if TYPE_CHECKING:
+    from mtkit.layers.feed_forward.config import MixtureOfExpertsConfig
 
 
 class Routing(NamedTuple):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.norms.config import BatchNormConfig, RMSNormConfig
+if TYPE_CHECKING:
+    from mtkit.layers.norms.config import BatchNormConfig, RMSNormConfig
 
 
 class BatchNorm(nn.Module):

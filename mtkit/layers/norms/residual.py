@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from torch import Tensor, nn
 
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.norms.config import ResidualConfigBase
 from mtkit.layers.norms.norm import apply_norm
+
+if TYPE_CHECKING:
+    from mtkit.layers.norms.config import ResidualConfigBase
 
 
 class Sublayer(nn.Module, ABC):

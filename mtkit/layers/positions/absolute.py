@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from mtkit.errors import DataError
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.absolute_config import LearnedConfig, SinusoidalConfig
 from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import embedding
+
+if TYPE_CHECKING:
+    from mtkit.layers.positions.absolute_config import LearnedConfig, SinusoidalConfig
 
 FREQUENCY_BASE = 10_000.0  # of sinusoidal positions
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 from mtkit.layers.heads import Heads
-from mtkit.layers.positions.absolute_config import PositionConfigBase
+
+if TYPE_CHECKING:
+    from mtkit.layers.positions.absolute_config import PositionConfigBase
 
 
 class Position(nn.Module):

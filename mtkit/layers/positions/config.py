@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from mtkit.config import Limits, config
+from mtkit.config import Limits, config, construct
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.absolute_config import (
     BinaryConfig,
@@ -157,6 +157,7 @@ class DeBERTaConfig(PositionConfigBase):
     """Disentangled attention (see DeBERTaPosition)."""
 
     kind: Literal["deberta"] = "deberta"
+    builds: ClassVar[str] = "layers.positions.relative:DeBERTaPosition"
     # Distance c beyond which all distances share a vector. Default: enough for sentences; the paper has 512, for input
     # of 512 tokens.
     max_distance: Annotated[int, Limits(gt=0)] = 64
@@ -167,11 +168,10 @@ class DeBERTaConfig(PositionConfigBase):
 
     def modules(self, d_model: int, heads: Heads, *, causal: bool, count: int) -> Sequence[Position]:
         """Build one table for all layers, and its projections for each."""
-        from mtkit.layers.positions.relative import DeBERTaPosition
         from mtkit.layers.projections import embedding
 
         table = embedding(2 * self.max_distance, d_model)
-        return [DeBERTaPosition(self, table, heads) for _ in range(count)]
+        return [construct(self, table, heads) for _ in range(count)]
 
 
 @config

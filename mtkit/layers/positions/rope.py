@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +11,9 @@ from torch import Tensor
 
 from mtkit.layers.heads import Heads
 from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.config import RoPEConfig
+
+if TYPE_CHECKING:
+    from mtkit.layers.positions.config import RoPEConfig
 
 MAX_CACHED = 1024  # positions whose rotations are cached on a CPU, where computing them took 1% of a translation
 

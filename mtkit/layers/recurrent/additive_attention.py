@@ -5,15 +5,17 @@ Bahdanau, Cho & Bengio 2015, appendix A.1.2. https://arxiv.org/abs/1409.0473
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from mtkit.layers.projections import Projection, linear
 from mtkit.layers.recurrent.attention import Annotations, RecurrentAttention, ScoreFn
-from mtkit.layers.recurrent.config import RecurrentAttentionConfigBase
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
+
+if TYPE_CHECKING:
+    from mtkit.layers.recurrent.config import RecurrentAttentionConfigBase
 
 
 class AdditiveAttention(RecurrentAttention):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +13,10 @@ from torch import Tensor, nn
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.matmul import compute_dtype
 from mtkit.layers.projections import linear
-from mtkit.layers.recurrent.config import GeneralConfig, LocalConfig, RecurrentAttentionConfigBase
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_bmm, recurrent_linear
+
+if TYPE_CHECKING:
+    from mtkit.layers.recurrent.config import GeneralConfig, LocalConfig, RecurrentAttentionConfigBase
 
 ScoreFn = Callable[[Tensor], Tensor]  # queries [rows, D] -> scores [B, W, S]
 WeightFn = Callable[[Tensor, Tensor], Tensor]  # scores [B, W, S] and their queries [rows, D] -> weights [B, W, S]

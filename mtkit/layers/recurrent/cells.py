@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +13,11 @@ from torch import Tensor, nn
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.dropout import VariationalDropout
 from mtkit.layers.projections import linear
-from mtkit.layers.recurrent.config import CellConfigBase
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
 from mtkit.layers.recurrent.fused_gates import gru_gates, lstm_gates
+
+if TYPE_CHECKING:
+    from mtkit.layers.recurrent.config import CellConfigBase
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from mtkit.layers.projections import linear
-from mtkit.layers.recurrent.config import MaxoutReadoutConfig, TanhReadoutConfig
 from mtkit.layers.recurrent.deferred_weight_grad import recurrent_linear
+
+if TYPE_CHECKING:
+    from mtkit.layers.recurrent.config import MaxoutReadoutConfig, TanhReadoutConfig
 
 
 class Readout(nn.Module, ABC):

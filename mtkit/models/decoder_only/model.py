@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.attention.multi_head import AttentionParts, SelfAttention
 from mtkit.layers.attention.softmax import SoftmaxAttention, apply_mask, causal
 from mtkit.layers.cache.kv_cache import KVCache
@@ -21,6 +20,9 @@ from mtkit.layers.norms.norm import apply_norm
 from mtkit.models.interface import State, Step, TranslationModel
 from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer, Stack
 from mtkit.models.transformer.model import Embedding
+
+if TYPE_CHECKING:
+    from mtkit.layers.attention.config import FullAttentionConfig
 
 
 class PrefixOutput(NamedTuple):

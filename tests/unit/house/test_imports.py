@@ -99,14 +99,22 @@ def test_imports_follow_the_table() -> None:
     assert [fault for path in FILES for fault in forbidden_imports(path)] == []
 
 
+def running(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below a node, without what only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING"):
+            yield child
+            yield from running(child)
+
+
 @cache
 def import_graph() -> dict[str, set[str]]:
-    """Module -> modules that it imports, also inside functions and for type checkers alone."""
+    """Module -> modules that it imports when it runs, also inside functions."""
     modules = {module_of(path) for path in FILES}
     graph: dict[str, set[str]] = {}
     for path in FILES:
         imports: set[str] = set()
-        for node in ast.walk(tree(path)):
+        for node in running(tree(path)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mtkit":
                 names = {f"{node.module}.{alias.name}" for alias in node.names}
                 imports |= (names & modules) or {str(node.module)}

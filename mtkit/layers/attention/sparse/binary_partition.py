@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -11,9 +12,11 @@ from torch import Tensor
 from mtkit.layers.attention.kernel import AttentionKernel
 from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.attention.softmax import DotProductAttention
-from mtkit.layers.attention.sparse.config import BinaryPartitionConfig
 from mtkit.layers.attention.sparse.sliding_window import GatheredTokens, by_position, gather_tokens
 from mtkit.layers.cache.kv_cache import KVCache
+
+if TYPE_CHECKING:
+    from mtkit.layers.attention.sparse.config import BinaryPartitionConfig
 
 BLOCK = 64  # queries; products of smaller matrices leave a processor idle
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
 from mtkit.layers.attention.multi_head import AttentionParts, SelfAttention
-from mtkit.layers.attention.sparse.config import LongformerConfig
 from mtkit.layers.attention.sparse.sliding_window import GatheredTokens, SlidingWindowAttention
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.heads import split_heads
 from mtkit.layers.projections import linear
+
+if TYPE_CHECKING:
+    from mtkit.layers.attention.sparse.config import LongformerConfig
 
 
 class LongformerAttention(SelfAttention):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -10,11 +11,13 @@ from torch import Tensor
 
 from mtkit.layers.attention.kernel import AttentionKernel
 from mtkit.layers.attention.multi_head import AttentionParts, SelfAttention
-from mtkit.layers.attention.sparse.config import LSHConfig
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.heads import split_heads
 from mtkit.layers.projections import linear
+
+if TYPE_CHECKING:
+    from mtkit.layers.attention.sparse.config import LSHConfig
 
 MAX_COLUMNS = 256  # of a rotation; with chunks of 64 tokens, buckets grow beyond 16,384 tokens
 SELF_PENALTY = -1e5  # added to the score of a token with itself, sec. 2; it sees itself if it sees no other token

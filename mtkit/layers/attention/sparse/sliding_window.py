@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -11,8 +12,10 @@ from torch import Tensor
 from mtkit.layers.attention.kernel import AttentionKernel
 from mtkit.layers.attention.multi_head import AttentionParts
 from mtkit.layers.attention.softmax import DotProductAttention, Window, causal
-from mtkit.layers.attention.sparse.config import SlidingWindowConfigBase
 from mtkit.layers.cache.kv_cache import KVCache
+
+if TYPE_CHECKING:
+    from mtkit.layers.attention.sparse.config import SlidingWindowConfigBase
 
 
 @dataclass(frozen=True)
