@@ -286,7 +286,7 @@ def test_terminal_prompt(model: Path) -> None:
         assert process.wait() == 0
         hint, prompts = process.stderr.read().split(b"\n", 1)
         assert b"/best" in hint
-        assert prompts == b"> > > \n"
+        assert prompts.startswith(b"> > > \n")  # flags of an untrained model may follow
     os.close(ours)
 
 
@@ -316,7 +316,7 @@ def test_questions_at_the_terminal(terminal: tuple[int, subprocess.Popen[bytes]]
 
     assert shown() == []
     assert "/best" in process.stderr.readline().decode()
-    for words, flag in ((LINES[0], "nothing unusual\n"), ("\N{SNOWMAN}", "unknown: with characters that the")):
+    for words, flag in ((LINES[3], "nothing unusual\n"), ("\N{SNOWMAN}", "unknown: with characters that the")):
         os.write(ours, f"{words}\n".encode())
         typed, translation = shown()
         assert typed == words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -211,6 +212,8 @@ def translate(
     if alignments is not None:
         translator.require_attention()
     n_best_note = translator.unwritten_n_best() if writing.form == "text" else None
+    if n_best_note is not None:
+        translator = replace(translator, search_overrides=[*translator.search_overrides, "n_best=1"])
     slow = None if no_rewrite or native().shortcoming is None else f"slower than it could be: {native().shortcoming}"
     print_notes([] if quiet else [note for note in (n_best_note, slow) if note is not None])
     num_workers = workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every)
