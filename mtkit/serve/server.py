@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import math
 import os
 import resource
@@ -202,7 +203,6 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
         ws="none",
         lifespan="off",
         log_config=None,
-        log_level="warning",
         access_log=False,
         server_header=False,
         root_path=settings.root_path,
@@ -223,6 +223,7 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, reload)
         loop.set_exception_handler(_ExhaustionNotes(note))
+        logging.disable(logging.WARNING)  # libraries' warnings of requests, with which any client could fill the log
         try:
             await registry.preload()
             note(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}")

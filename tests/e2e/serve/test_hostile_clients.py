@@ -175,6 +175,28 @@ def test_a_server_without_descriptors_says_so_in_a_line(models: dict[str, Path])
     assert len(log) < 2000
 
 
+def test_requests_that_are_not_http_or_not_forms_leave_the_log_alone(models: dict[str, Path]) -> None:
+    """The sentences of the libraries are warnings, one for each request."""
+    upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: a", "Sec-WebSocket-Version: 13")
+    form = b"no boundary"
+    hostile = [
+        b"\x16\x03\x01\r\n\r\n",
+        b"GET / HTTP/9\r\nHost: localhost\r\n\r\n",
+        head("/translate", 0, "Content-Length: 5"),
+        head("/translate", 0, *upgrade),
+        head("/translate_file", len(form), "Content-Type: multipart/form-data; boundary=b") + form,
+    ]
+    with running(str(models["en-de"]), "--workers", "1") as server:
+        expected = len(server.lines)
+        for content in hostile:
+            with socket.create_connection((server.host, server.port), 60) as sock:
+                sock.sendall(content)
+                assert sock.recv(1 << 16).startswith(b"HTTP/1.1 400")
+        assert server.translate(q="the dog").status_code == 200
+        log = server.stop()[1]
+    assert log.count("\n") == expected, log
+
+
 def test_a_model_that_cannot_start_again_is_in_the_log_and_in_the_health(
     models: dict[str, Path], tmp_path: Path
 ) -> None:
