@@ -109,6 +109,8 @@ class ServerConnection(H11Protocol):
         if not is_answered and not self._has_ended:
             self._has_ended = True
             self._probe(PROBE_SECONDS)
+        if is_answered:
+            self._writes.close()  # asyncio would close without what was written in this turn
         return not is_answered
 
     def _probe(self, seconds: float) -> None:

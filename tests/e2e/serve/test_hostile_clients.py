@@ -134,6 +134,15 @@ def test_clients_that_close_their_side_are_answered(server: Server) -> None:
         assert b" 200 " not in received(sock)
 
 
+def test_answers_that_are_ready_when_the_client_closes_its_side_arrive(server: Server) -> None:
+    """Answers from the cache come in the turn of the loop in which the end of the requests is seen."""
+    for _ in range(20):
+        with socket.create_connection((server.host, server.port), 60) as sock:
+            sock.sendall(request("the dog") * 5)
+            sock.shutdown(socket.SHUT_WR)
+            assert received(sock).count(b"translatedText") == 5
+
+
 def test_requests_of_clients_that_have_gone_leave_the_queue(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--workers", "1", "--cache", "0", "--max-waiting", "4000000") as server:
         many = " . ".join(f"the dog {number}" for number in range(3000))
