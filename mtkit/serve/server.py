@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import math
 import os
 import resource
@@ -108,6 +109,8 @@ class ServerConnection(H11Protocol):
         if not is_answered and not self._has_ended:
             self._has_ended = True
             self._probe(PROBE_SECONDS)
+        if is_answered:
+            self._writes.close()  # asyncio would close without what was written in this turn
         return not is_answered
 
     def _probe(self, seconds: float) -> None:
@@ -202,7 +205,6 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
         ws="none",
         lifespan="off",
         log_config=None,
-        log_level="warning",
         access_log=False,
         server_header=False,
         root_path=settings.root_path,
@@ -223,6 +225,7 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, reload)
         loop.set_exception_handler(_ExhaustionNotes(note))
+        logging.disable(logging.WARNING)  # libraries' warnings of requests, with which any client could fill the log
         try:
             await registry.preload()
             note(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}")

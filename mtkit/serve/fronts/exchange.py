@@ -68,7 +68,7 @@ class Exchange:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status = time.perf_counter(), CLOSED
+        begun, status, is_ending = time.perf_counter(), CLOSED, False
         path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
         headers = dict(scope["headers"])
         error = self._sites.judge(scope, headers)
@@ -81,7 +81,7 @@ class Exchange:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = int(message["status"])
-                if not body.is_complete:
+                if not body.is_complete and not is_ending:
                     await body.drain()
                 message["headers"] = [*message["headers"], *_HEADERS, *body.headers()]
             await send(message)
@@ -91,6 +91,11 @@ class Exchange:
             await app(scope, body.receive, send_with_headers)
         except ClientDisconnect:
             pass
+        except asyncio.CancelledError:  # the server ends, and has waited for its answers as long as it may
+            is_ending = True
+            if status == CLOSED:
+                ended = RequestError(503, "the server has ended; try again", retry_after=10)
+                await self._refuse(Request(scope), ended)(scope, body.receive, send_with_headers)
         finally:
             body.close()
             endpoint, seconds = self._endpoint(path), time.perf_counter() - begun

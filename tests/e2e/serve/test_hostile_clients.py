@@ -134,6 +134,15 @@ def test_clients_that_close_their_side_are_answered(server: Server) -> None:
         assert b" 200 " not in received(sock)
 
 
+def test_answers_that_are_ready_when_the_client_closes_its_side_arrive(server: Server) -> None:
+    """Answers from the cache come in the turn of the loop in which the end of the requests is seen."""
+    for _ in range(20):
+        with socket.create_connection((server.host, server.port), 60) as sock:
+            sock.sendall(request("the dog") * 5)
+            sock.shutdown(socket.SHUT_WR)
+            assert received(sock).count(b"translatedText") == 5
+
+
 def test_requests_of_clients_that_have_gone_leave_the_queue(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--workers", "1", "--cache", "0", "--max-waiting", "4000000") as server:
         many = " . ".join(f"the dog {number}" for number in range(3000))
@@ -173,6 +182,28 @@ def test_a_server_without_descriptors_says_so_in_a_line(models: dict[str, Path])
     assert log.count("new connections wait: too many open files") == 1
     assert "Traceback" not in log
     assert len(log) < 2000
+
+
+def test_requests_that_are_not_http_or_not_forms_leave_the_log_alone(models: dict[str, Path]) -> None:
+    """The sentences of the libraries are warnings, one for each request."""
+    upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: a", "Sec-WebSocket-Version: 13")
+    form = b"no boundary"
+    hostile = [
+        b"\x16\x03\x01\r\n\r\n",
+        b"GET / HTTP/9\r\nHost: localhost\r\n\r\n",
+        head("/translate", 0, "Content-Length: 5"),
+        head("/translate", 0, *upgrade),
+        head("/translate_file", len(form), "Content-Type: multipart/form-data; boundary=b") + form,
+    ]
+    with running(str(models["en-de"]), "--workers", "1") as server:
+        expected = len(server.lines)
+        for content in hostile:
+            with socket.create_connection((server.host, server.port), 60) as sock:
+                sock.sendall(content)
+                assert sock.recv(1 << 16).startswith(b"HTTP/1.1 400")
+        assert server.translate(q="the dog").status_code == 200
+        log = server.stop()[1]
+    assert log.count("\n") == expected, log
 
 
 def test_a_model_that_cannot_start_again_is_in_the_log_and_in_the_health(
