@@ -54,7 +54,7 @@ from mtkit.text.subword.new_pieces import require_extendable
 from mtkit.training.monitoring.log import Display, NullDisplay
 
 AdapterKind = Literal["lora", "bias", "norm"]
-RECORD, RECIPE = "finetune.json", "finetune.yaml"
+RECORD, RECIPE, LOCK = "finetune.json", "finetune.yaml", "finetune.lock"
 RATE = "training.optimiser.learning_rate"
 RANGE_TEST_SHARE = 0.15  # of a budget at most
 CHOICE_SHARE = 0.05  # of a budget for the choice between the models; as much is spent on timing it
@@ -168,14 +168,19 @@ def _require_base(base: Path, options: FinetuneOptions) -> ModelMetadata:
     return read_metadata(base)
 
 
+def _has_other_files(run: Path) -> bool:
+    """Whether a folder has more than a call leaves that was killed before its record was written."""
+    return any(path.name != LOCK and not path.name.startswith(f".{RECORD}.") for path in run.iterdir())
+
+
 @contextmanager
 def _locked(run: Path) -> Iterator[None]:
     """Lock the folder of a fine-tuning, which is made; a new one that stays empty is removed."""
-    if run.exists() and (not run.is_dir() or (any(run.iterdir()) and not (run / RECORD).is_file())):
+    if run.exists() and (not run.is_dir() or (not (run / RECORD).is_file() and _has_other_files(run))):
         raise UsageError(f"{run}: exists and is no fine-tuning of mtkit; name another folder with -o")
     run.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(run / "finetune.lock", run, remove=True):
+        with FileLock(run / LOCK, run, remove=True):
             yield
     finally:
         if not any(run.iterdir()):

@@ -134,3 +134,14 @@ def test_a_budget_has_the_time_of_the_choice(tmp_path, monkeypatch, seed):
     assert compared.lines == min(lines, count)
     assert 0.95 < clock.now / budget < 1.05
     assert lines >= min(count, choice.FIRST_LINES)
+
+
+@pytest.mark.parametrize("left", [["finetune.lock"], ["finetune.lock", ".finetune.json.vm.1.tmp"]])
+def test_a_call_that_was_killed_before_its_record_is_repeated(tmp_path, left):
+    for name in left:
+        (tmp_path / name).touch()
+    with steps._locked(tmp_path):
+        assert (tmp_path / "finetune.lock").exists()
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(steps.UsageError, match="is no fine-tuning"), steps._locked(tmp_path):
+        pass
