@@ -138,10 +138,11 @@ def test_a_budget_has_the_time_of_the_choice(tmp_path, monkeypatch, seed):
 
 @pytest.mark.parametrize("left", [["finetune.lock"], ["finetune.lock", ".finetune.json.vm.1.tmp"]])
 def test_a_call_that_was_killed_before_its_record_is_repeated(tmp_path, left):
+    folder = tmp_path / "tuned"
+    folder.mkdir()
     for name in left:
-        (tmp_path / name).touch()
-    with steps._locked(tmp_path):
-        assert (tmp_path / "finetune.lock").exists()
-    (tmp_path / "notes.txt").touch()
-    with pytest.raises(steps.UsageError, match="is no fine-tuning"), steps._locked(tmp_path):
+        (folder / name).touch()
+    with steps._locked(folder):
+        (folder / "notes.txt").touch()
+    with pytest.raises(steps.UsageError, match="is no fine-tuning"), steps._locked(folder):
         pass
