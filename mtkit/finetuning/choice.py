@@ -18,10 +18,12 @@ from mtkit.io.records import write_record
 from mtkit.model_folder.config_file import CONFIG, WEIGHTS, read_config, update_fields
 from mtkit.pipeline.open_run import Run
 from mtkit.text.lines import read_lines
+from mtkit.training.monitoring.meter import Stopwatch
 
 BEFORE, AFTER = "before", "after"
 CHOICE, TUNED = "choice.json", "tuned"  # in the run folder: the record, and the fine-tuned model where the base is kept
 MAX_LINES = 500  # of own valid
+FIRST_LINES = 16  # of the lines whose comparison is timed
 MAX_P = 0.05
 
 
@@ -57,7 +59,7 @@ class ModelChoice:
         return {**asdict(self), "sentence": self.sentence()}
 
 
-def choose_model(run: Run, base: Path) -> ModelChoice:
+def choose_model(run: Run, base: Path, max_lines: int = MAX_LINES) -> ModelChoice:
     """Keep the fine-tuned model of a run if it is better than the base on own valid, beyond noise; otherwise the base.
 
     Better is a higher BLEU with p < 0.05 in the paired bootstrap and in paired randomisation. The loss is no criterion:
@@ -68,6 +70,9 @@ def choose_model(run: Run, base: Path) -> ModelChoice:
     The base is copied to the model folder, with the record of the training, so that the run stays a finished one. The
     fine-tuned model is copied to TUNED before. An interrupted call is repeated with the same result.
 
+    Args:
+        max_lines: of own valid that are compared.
+
     Raises:
         MissingInputError, DataError, ReadWriteError: a model or text cannot be read, or a file not be written.
     """
@@ -77,7 +82,11 @@ def choose_model(run: Run, base: Path) -> ModelChoice:
     known.pop("sentence", None)
     if known and weights == (hash_file(base / WEIGHTS) if known["keeps_base"] else known["weights"]):
         return ModelChoice(**known)
-    choice = ModelChoice(**known) if known and weights == known["weights"] else _compare(run, base, weights)
+    choice = (
+        ModelChoice(**known)
+        if known and weights == known["weights"]
+        else _compare(run, base, folder.model, max_lines, weights)
+    )
     if choice.keeps_base:
         _copy_model(folder.model, folder.path / TUNED, {})
     else:
@@ -90,17 +99,32 @@ def choose_model(run: Run, base: Path) -> ModelChoice:
     return choice
 
 
+def lines_within(run: Run, base: Path, seconds: float) -> tuple[int, float]:
+    """Lines that are compared within some seconds, and the seconds that their comparison takes.
+
+    The base is compared with itself, with twice the lines each time.
+    """
+    count = FIRST_LINES
+    while True:
+        watch = Stopwatch()
+        compared = _compare(run, base, base, count, "")
+        took = watch.seconds
+        if compared.lines < count or count >= MAX_LINES or 2 * took > seconds:
+            return count, took
+        count = min(2 * count, MAX_LINES)
+
+
 def tuned_model(run: Path, choice: ModelChoice) -> Path:
     """The folder of the fine-tuned model."""
     return run / (TUNED if choice.keeps_base else "model")
 
 
-def _compare(run: Run, base: Path, weights: str) -> ModelChoice:
+def _compare(run: Run, base: Path, tuned: Path, max_lines: int, weights: str) -> ModelChoice:
     recipe, files = run.recipe, run.recipe.corpus.valid_sets[0]
     src, ref = list(read_lines(files.src)), list(read_lines(files.tgt))
-    lines = evenly_spaced(len(src), MAX_LINES)
+    lines = evenly_spaced(len(src), max_lines)
     hyps = {}
-    for label, model in ((BEFORE, base), (AFTER, run.folder.model)):
+    for label, model in ((BEFORE, base), (AFTER, tuned)):
         translator = load_translator(model, search=recipe.search).with_source_prefix(files)
         hyps[label] = translator.translate_lines([src[line] for line in lines])
     refs, lang = [[ref[line] for line in lines]], recipe.corpus.language_of_target(files)

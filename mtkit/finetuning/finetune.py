@@ -18,7 +18,7 @@ from typing import Any, Literal
 from mtkit.assembly.reference_text import prefix_ids
 from mtkit.assembly.translator import load_translator, read_translation_model
 from mtkit.errors import MtkitError, RecipeError, UsageError
-from mtkit.finetuning.choice import CHOICE, ModelChoice, choose_model, tuned_model
+from mtkit.finetuning.choice import CHOICE, MAX_LINES, ModelChoice, choose_model, lines_within, tuned_model
 from mtkit.finetuning.extension import EXTENDED, extend_model
 from mtkit.finetuning.mixtures import Mixtures, mix
 from mtkit.finetuning.range_test import RangeTest
@@ -41,7 +41,7 @@ from mtkit.io.records import read_record, write_record
 from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata
 from mtkit.pipeline import stages
-from mtkit.pipeline.open_run import open_run
+from mtkit.pipeline.open_run import Run, open_run
 from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
 from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer, require_trainable
 from mtkit.pipeline.run_folder import RunFolder
@@ -54,9 +54,12 @@ from mtkit.text.subword.new_pieces import require_extendable
 from mtkit.training.monitoring.log import Display, NullDisplay
 
 AdapterKind = Literal["lora", "bias", "norm"]
-RECORD, RECIPE = "finetune.json", "finetune.yaml"
+RECORD, RECIPE, LOCK = "finetune.json", "finetune.yaml", "finetune.lock"
 RATE = "training.optimiser.learning_rate"
 RANGE_TEST_SHARE = 0.15  # of a budget at most
+CHOICE_SHARE = 0.05  # of a budget for the choice between the models; as much is spent on timing it
+MAX_RESERVE = 0.3  # of a budget, where even few lines take longer
+COMPARED = "compared lines"  # in the record: of own valid at most, for the choice between the models
 MAX_TRANSLATED = 5000  # lines of --general-source
 _WRITTEN = (EXTENDED, OWN, f"{OWN}-pairs", GENERAL, f"{GENERAL}-pairs", f"{GENERAL}-translated", RECIPE, RECORD, CHOICE)
 
@@ -135,13 +138,14 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
         steps.prepare_texts()
         recipe = steps.recipe()
         choices: list[ModelChoice] = []
+        compared = steps.record().get(COMPARED, MAX_LINES)
         result = stages.run_stages(
             recipe,
             run_dir=options.run,
             fresh=options.fresh,
             display=display,
             started=options.limits.started,
-            after_training=lambda run: choices.append(choose_model(run, base)),
+            after_training=lambda run: choices.append(choose_model(run, base, compared)),
         )
         if not choices:
             return FinetuneReport(options.run, lines=result.lines)
@@ -164,14 +168,19 @@ def _require_base(base: Path, options: FinetuneOptions) -> ModelMetadata:
     return read_metadata(base)
 
 
+def _has_other_files(run: Path) -> bool:
+    """Whether a folder has more than a call leaves that was killed before its record was written."""
+    return any(path.name != LOCK and not path.name.startswith(f".{RECORD}.") for path in run.iterdir())
+
+
 @contextmanager
 def _locked(run: Path) -> Iterator[None]:
     """Lock the folder of a fine-tuning, which is made; a new one that stays empty is removed."""
-    if run.exists() and (not run.is_dir() or (any(run.iterdir()) and not (run / RECORD).is_file())):
+    if run.exists() and (not run.is_dir() or (not (run / RECORD).is_file() and _has_other_files(run))):
         raise UsageError(f"{run}: exists and is no fine-tuning of mtkit; name another folder with -o")
     run.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(run / "finetune.lock", run, remove=True):
+        with FileLock(run / LOCK, run, remove=True):
             yield
     finally:
         if not any(run.iterdir()):
@@ -233,7 +242,7 @@ class _Steps:
             "--budget": options.limits.words,
             "--tag and --prefix": asdict(options.prefix),
         }
-        known = read_record(path, remedy="start over with --fresh") if path.is_file() and not options.fresh else {}
+        known = self.record() if path.is_file() and not options.fresh else {}
         changed = [key for key, value in content.items() if known and known.get(key) != value]
         if changed and RunFolder(self.run).has_training():
             raise RecipeError(
@@ -243,6 +252,10 @@ class _Steps:
         if changed or not known:
             self._remove_written()
             write_record(path, content)
+
+    def record(self) -> dict[str, Any]:
+        """The record of text and options."""
+        return read_record(self.run / RECORD, remedy="start over with --fresh")
 
     def _remove_written(self) -> None:
         for path in (self.run / name for name in _WRITTEN):
@@ -299,6 +312,8 @@ class _Steps:
             stated = {override.partition("=")[0] for override in self.options.overrides}
             max_updates = draft.training.max_updates
             updates = fit_updates(max_updates, limits, test.seconds_per_update)
+            if limits.hours is not None:
+                tree["training"]["budget_hours"] = self._hours_of_training(run, limits.hours)
             if updates < max_updates:
                 reasons = {**reasons, "training.budget_updates": f"{limits.words} of training"}
             tree = with_course(tree, max_updates, updates)
@@ -306,6 +321,12 @@ class _Steps:
                 return with_rate(tree, 1e-4), reasons
             result = test.result()
             return with_rate(tree, result.rate), {**reasons, RATE: result.describe()}
+
+    def _hours_of_training(self, run: Run, hours: float) -> float:
+        """The budget without the time of the choice between the models, whose lines are recorded."""
+        lines, seconds = lines_within(run, self.base, CHOICE_SHARE * 3600 * hours)
+        write_record(self.run / RECORD, {**self.record(), COMPARED: lines})
+        return round(hours - min(seconds / 3600, MAX_RESERVE * hours), 6)
 
     def mixtures(self, recipe: Recipe, choice: ModelChoice) -> Mixtures | None:
         """Mixtures of the weights before and after, if they are asked for."""

@@ -9,6 +9,7 @@ https://huggingface.co/docs/peft/developer_guides/checkpoint
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,16 +30,15 @@ CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
 LORA, NORM, BIAS = "LORA", "LN_TUNING", "MTKIT_BIAS"  # values of peft_type
 _NORM_PART = ".ln_tuning_layers."
-_UNREAD = {  # keys of LoRA whose other values change the arithmetic
-    "use_dora": False,
-    "bias": "none",
-    "modules_to_save": None,
-    "rank_pattern": {},
-    "alpha_pattern": {},
-    "fan_in_fan_out": False,
-    "target_parameters": None,
-    "trainable_token_indices": None,
-}
+_COMPUTED = {"peft_type", "r", "lora_alpha", "use_rslora", "lora_bias", "base_model_name_or_path"}  # keys of LoRA
+_WITHOUT_EFFECT = {  # on the arithmetic; any other key must be empty
+    "auto_mapping", "ensure_weight_tying", "eva_config", "exclude_modules", "inference_mode", "layers_pattern",
+    "layers_to_transform", "lora_dropout", "megatron_config", "megatron_core", "peft_version", "qalora_group_size",
+    "revision", "runtime_config", "target_modules", "task_type",
+}  # fmt: skip
+_EMPTY: tuple[Any, ...] = (None, False, "none", {}, [])
+_KEPT_BASE = (None, True, False, "gaussian", "orthogonal", "eva")  # init_lora_weights; others change the base's weights
+_LORA_TENSOR = re.compile(r"(.+)\.(lora_A\.weight|lora_B\.weight|lora_B\.bias)")
 
 
 def write_lora(folder: Path, tensors: Mapping[str, Tensor], *, rank: int, alpha: float, base: str | None) -> None:
@@ -110,16 +110,22 @@ class Adapter:
         for name, array in changes.items():
             if name not in weights or weights[name].shape != array.shape:
                 found = f"is {list(weights[name].shape)} in the model" if name in weights else "is not in the model"
-                raise DataError(f"{self.folder}: {name} {list(array.shape)} {found}; it was trained on another model")
+                raise DataError(
+                    f"{self.folder}: {name} {list(array.shape)} {found}; it was trained on another model, or in "
+                    "another program: merge it there (peft: merge_and_unload, save_pretrained) and import the result"
+                )
             is_update = self.fields["peft_type"] == LORA
             merged[name] = weights[name] + array if is_update else array.astype(np.float32)
         return merged
 
     def _updates(self) -> dict[str, NDArray[Any]]:
-        """s·B A by the name of the weight."""
+        """s·B A by the name of the weight, and s times the bias of B by that of the bias."""
         rank, alpha = int(self.fields["r"]), float(self.fields["lora_alpha"])
         scale = np.float32(alpha / (rank**0.5 if self.fields.get("use_rslora") else rank))
-        modules = {name.rpartition(".lora_")[0] for name in self.tensors}
+        found = {name: _LORA_TENSOR.fullmatch(name) for name in self.tensors}
+        if bad := next((name for name, match in found.items() if match is None), None):
+            raise DataError(f"{self.folder / TENSORS}: {bad} is not read; train the adapter without it")
+        modules = {match[1] for match in found.values() if match is not None}
         updates = {}
         for module in sorted(modules):
             sides = [self.tensors.get(f"{module}.lora_{side}.weight") for side in "AB"]
@@ -127,6 +133,8 @@ class Adapter:
             if down is None or up is None or down.ndim != 2 or up.ndim != 2 or down.shape[0] != up.shape[1]:
                 raise DataError(f"{self.folder / TENSORS}: {module} has no pair of lora_A and lora_B of one rank")
             updates[f"{module.removeprefix(PREFIX)}.weight"] = scale * (up @ down)
+            if (bias := self.tensors.get(f"{module}.lora_B.bias")) is not None:
+                updates[f"{module.removeprefix(PREFIX)}.bias"] = scale * bias.astype(np.float32)
         return updates
 
     def _values(self) -> dict[str, NDArray[Any]]:
@@ -160,9 +168,11 @@ def read_adapter(folder: Path) -> Adapter:
 
 
 def _check_lora(path: Path, fields: Mapping[str, Any]) -> None:
-    for key, value in _UNREAD.items():
-        if fields.get(key, value) not in (value, None):
-            raise DataError(f"{path}: {key}: {str(fields[key])[:40]} is not read; train the adapter without it")
+    for key, value in fields.items():
+        if key in _COMPUTED or key in _WITHOUT_EFFECT:
+            continue
+        if value not in (_KEPT_BASE if key == "init_lora_weights" else _EMPTY):
+            raise DataError(f"{path}: {key}: {str(value)[:40]} is not read; train the adapter without it")
     sizes = fields.get("r"), fields.get("lora_alpha")
     if not all(isinstance(size, int | float) and size > 0 for size in sizes):
         raise DataError(f"{path}: r and lora_alpha must be numbers above 0")

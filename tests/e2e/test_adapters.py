@@ -261,7 +261,7 @@ def test_foreign_and_damaged_adapters_are_refused(folder: Path, tmp_path: Path) 
     with pytest.raises(DataError, match="damaged, or no adapter"):
         load(cut.parent)
     other = changed("other", base_model_name_or_path=None) / "adapter_model.safetensors"
-    save_file({f"{name}x": tensor for name, tensor in load_file(other).items()}, other)
+    save_file({name: tensor for name, tensor in load_file(other).items() if "lora_A" in name}, other)
     with pytest.raises(DataError, match="has no pair of lora_A and lora_B of one rank"):
         load(other.parent)
     tensors = load_file(folder / "lora" / "adapter" / "adapter_model.safetensors")
@@ -272,3 +272,56 @@ def test_foreign_and_damaged_adapters_are_refused(folder: Path, tmp_path: Path) 
     with pytest.raises(UsageError, match="belongs to one model, and an ensemble has several"):
         load_translator([folder / "base", folder / "bias"], options=options)
     assert read_adapter(folder / "norm" / "adapter").fields["peft_type"] == "LN_TUNING"
+
+
+UNREAD_KEYS = {
+    "use_dora": True, "use_bdlora": {"blocks": 2}, "use_qalora": True, "velora_config": {"rank": 1}, "bias": "all",
+    "modules_to_save": ["embedding"], "rank_pattern": {"out": 2}, "alpha_pattern": {"out": 2}, "fan_in_fan_out": True,
+    "target_parameters": ["w"], "trainable_token_indices": [1], "layer_replication": [[0, 1]], "kasa_config": {"a": 1},
+    "alora_invocation_tokens": [1], "arrow_config": {"a": 1}, "init_lora_weights": "pissa", "a_key_of_tomorrow": 7,
+    "monteclora_config": {"a": 1}, "loftq_config": {"bits": 4}, "corda_config": {"a": 1},
+}  # fmt: skip
+EMPTY_KEYS = {
+    "alora_invocation_tokens": None, "kasa_config": None, "loftq_config": {}, "use_bdlora": None, "use_dora": False,
+    "a_key_of_tomorrow": None, "init_lora_weights": True, "peft_version": "0.21.2", "qalora_group_size": 16,
+}  # fmt: skip
+
+
+def changed_adapter(folder: Path, output: Path, fields: dict, tensors: dict[str, np.ndarray]) -> Path:
+    """The LoRA adapter with further fields and tensors."""
+    shutil.copytree(folder / "lora" / "adapter", output)
+    config = json.loads((output / "adapter_config.json").read_text())
+    (output / "adapter_config.json").write_text(json.dumps(config | fields))
+    file = output / "adapter_model.safetensors"
+    save_file(load_file(file) | tensors, file)
+    return output
+
+
+@pytest.mark.parametrize("key", UNREAD_KEYS)
+def test_keys_of_other_programs_are_computed_or_named(folder: Path, key: str, tmp_path: Path) -> None:
+    adapter = changed_adapter(folder, tmp_path / "adapter", EMPTY_KEYS | {key: UNREAD_KEYS[key]}, {})
+    with pytest.raises(DataError, match=f"{key}: .* is not read; train the adapter without it"):
+        read_adapter(adapter)
+
+
+@pytest.mark.parametrize("name", ["lora_magnitude_vector", "lora_A.bias", "lora_embedding_A", "weight"])
+def test_tensors_of_other_programs_are_named(folder: Path, name: str, tmp_path: Path) -> None:
+    (module, *_) = json.loads((folder / "lora" / "adapter" / "adapter_config.json").read_text())["target_modules"]
+    tensor = {f"base_model.model.{module}.{name}": np.zeros(3, np.float32)}
+    adapter = read_adapter(changed_adapter(folder, tmp_path / "adapter", EMPTY_KEYS, tensor))
+    with pytest.raises(DataError, match=f"{name} is not read"):
+        adapter.applied(model_weights(folder / "base"))
+
+
+def test_biases_of_low_rank_are_scaled_and_added(folder: Path, tmp_path: Path) -> None:
+    base = model_weights(folder / "base")
+    config = json.loads((folder / "lora" / "adapter" / "adapter_config.json").read_text())
+    module = next(module for module in config["target_modules"] if f"{module}.bias" in base)
+    bias = np.arange(len(base[f"{module}.bias"]), dtype=np.float32)
+    tensor = {f"base_model.model.{module}.lora_B.bias": bias}
+    adapter = read_adapter(changed_adapter(folder, tmp_path / "adapter", {"lora_bias": True}, tensor))
+    plain = read_adapter(folder / "lora" / "adapter").applied(base)
+    merged = adapter.applied(base)
+    scale = config["lora_alpha"] / config["r"]
+    np.testing.assert_allclose(merged[f"{module}.bias"], base[f"{module}.bias"] + scale * bias, rtol=1e-6)
+    assert all(np.array_equal(merged[name], plain[name]) for name in base if name != f"{module}.bias")
