@@ -128,8 +128,8 @@ class _Node:
 def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -> tuple[Marked, bool]:
     """Place the marks of a source in its translation.
 
-    A pair surrounds the words that align with those inside it, an empty mark stands before the word that aligns with
-    the next one. Marks around the whole source stay around the translation. A mark without aligned words is placed in
+    A pair surrounds the words that align with those inside it. An empty mark stands behind the word that aligns with
+    the one that it ends, otherwise before the word that aligns with the next one. Marks around the whole source stay around the translation. A mark without aligned words is placed in
     proportion to the length of the text, at the nearest word: a guess.
 
     Args:
@@ -218,7 +218,8 @@ class _Placement:
         is_outside = after and node.end > (self.src_ends or [0])[-1]  # behind the white space at the end
         ends = self.ends[0], len(self.target) if is_outside else self.ends[1]
         if not node.is_pair or node.start == node.end:
-            place = ends[0] if before else ends[1] if after else self._before_next(node.start)
+            leading = ends[0] if node.end >= (self.src_starts or [0])[0] else 0  # 0: before the white space
+            place = leading if before else ends[1] if after else self._beside_word(node.start)
             return place, place
         if before and after:
             return ends
@@ -240,14 +241,19 @@ class _Placement:
             end -= len(closing)
         return place, end
 
-    def _before_next(self, offset: int) -> int:
-        """The beginning of the target word that aligns with the source word at or after an offset."""
+    def _beside_word(self, offset: int) -> int:
+        """Behind the target of the word that a mark touches if no letter of it follows, else before the next one's."""
         following = bisect_right(self.src_ends, offset)
-        words = self.targets[following]
-        if not words:
+        start, end = self.src_words[following]
+        closing = self._signs(offset, end) if start < offset else ""
+        touched = following if closing else following - 1
+        if (closing or self.src_ends[touched] == offset < start) and (words := self.targets[touched]):
+            first, last = self.tgt_words[max(words)]
+            return last - len(closing) * self.target.endswith(closing, first, last)
+        if not (words := self.targets[following]):
             return self._guess(offset)
         place = self.tgt_words[min(words)][0]
-        signs = self._signs(self.src_words[following][0], offset)
+        signs = self._signs(start, offset)
         return place + len(signs) * self.target.startswith(signs, place)
 
     def _signs(self, start: int, end: int) -> str:
