@@ -247,12 +247,16 @@ class _Placement:
         start, end = self.src_words[following]
         closing = self._signs(offset, end) if start < offset else ""
         touched = following if closing else following - 1
-        if (closing or self.src_ends[touched] == offset < start) and (words := self.targets[touched]):
-            first, last = self.tgt_words[max(words)]
-            return last - len(closing) * self.target.endswith(closing, first, last)
-        if not (words := self.targets[following]):
-            return self._guess(offset)
-        place = self.tgt_words[min(words)][0]
+        is_behind = bool(closing) or self.src_ends[touched] == offset < start
+        if is_behind and (words := self.targets[touched]):
+            place = self.tgt_words[max(words)][1]
+        elif not closing and (words := self.targets[following]):
+            place = self.tgt_words[min(words)][0]
+            place = len(self.target[:place].rstrip()) if is_behind else place
+        else:
+            place = self._guess(offset, is_end=is_behind)
+        if is_behind:
+            return place - len(closing) * self.target.endswith(closing, 0, place)
         signs = self._signs(start, offset)
         return place + len(signs) * self.target.startswith(signs, place)
 

@@ -24,6 +24,8 @@ from tests.unit.text.structure.test_marked import marked_texts, parse, write
         ("a b<1/>", "B A", [], "B A<1/>", True),
         ("a b<1/>. c", "C B. A", [(0, 2), (1, 1), (2, 0)], "C B<1/>. A", True),
         ("a b<1/> c", "C A B", [(0, 1), (1, 2), (2, 0)], "C A B<1/>", True),
+        ("a b<1/> c", "A B. C", [(0, 0), (2, 2)], "A B.<1/> C", True),
+        ("a b<1/>. c", "A B. C", [(0, 0), (2, 2)], "A B<1/>. C", False),
         ("<1/> a", " A", [(0, 0)], "<1/> A", True),
         ("<1>a b</1> c", "A C B", [(0, 0), (1, 2), (2, 1)], "<1>A C B</1>", False),
         ("<1>a</1> <2>b</2>", "A B", [(0, 0), (0, 1), (1, 1)], "<1>A B</1><2></2>", False),
