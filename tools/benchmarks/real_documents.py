@@ -34,7 +34,14 @@ from tests.unit.documents.test_second_readers import CHECKS, check_md
 SUFFIXES = {"xliff": "xlf", "htm": "html", "markdown": "md", "pot": "po"}
 ADDS_TEXT = ("po", "xlf", "tmx")
 MAX_BYTES = 512 << 10
-OUTCOMES = ("as it should be", "refused", "no second reader", "other bytes", "differs, and is said", "second reader differs")
+OUTCOMES = (
+    "as it should be",
+    "refused",
+    "no second reader",
+    "other bytes",
+    "differs, and is said",
+    "second reader differs",
+)
 
 
 def main() -> None:
@@ -48,7 +55,9 @@ def main() -> None:
 
     def has_letters(text: str) -> bool:
         if has := any(map(str.isalpha, text)):
-            copied.update({text: re.search(r"\b[a-z]{2,} [a-z]{2,}\b", text) is not None} if not needs_translation(text) else {})
+            copied.update(
+                {text: re.search(r"\b[a-z]{2,} [a-z]{2,}\b", text) is not None} if not needs_translation(text) else {}
+            )
         return has
 
     mtkit.documents.translate.needs_translation = has_letters

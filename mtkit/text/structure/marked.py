@@ -129,7 +129,7 @@ def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -
     """Place the marks of a source in its translation.
 
     A pair surrounds the words that align with those inside it. An empty mark stands behind the word that aligns with
-    the one that it ends, otherwise before the word that aligns with the next one. Marks around the whole source stay around the translation. A mark without aligned words is placed in
+    the one that it ends, otherwise before the word that aligns with the next one. Inside a word that is the same in the translation, marks keep their places. Marks around the whole source stay around the translation. A mark without aligned words is placed in
     proportion to the length of the text, at the nearest word: a guess.
 
     Args:
@@ -213,6 +213,9 @@ class _Placement:
     def _range(self, node: _Node) -> tuple[int, int]:
         """The characters of the target for a mark of the source."""
         inside = range(bisect_right(self.src_ends, node.start), bisect_left(self.src_starts, node.end))
+        word = bisect_right(self.src_ends, node.start)
+        if (place := self._within_equal(node, word)) is not None:
+            return place, place + node.end - node.start
         before = bisect_left(self.src_starts, node.start) == 0
         after = bisect_right(self.src_ends, node.end) == len(self.src_ends)
         is_outside = after and node.end > (self.src_ends or [0])[-1]  # behind the white space at the end
@@ -232,14 +235,26 @@ class _Placement:
         others = self.linked.intersection(range(first, last)) - words if last - first < 2 * MAX_INSIDE else None
         self.is_certain &= others is not None and not others
         self.is_certain &= all(len(self.target[slice(*self.tgt_words[t])]) < MAX_WORD for t in (first, last))
-        opening = self._signs(self.src_words[inside[0]][0], node.start)
-        closing = self._signs(node.end, self.src_words[inside[-1]][1])
+        outer = self.src_words[inside[0]][0], self.src_words[inside[-1]][1]
+        self.is_certain &= not any(
+            map(str.isalnum, self.source[outer[0] : node.start] + self.source[node.end : outer[1]])
+        )
+        opening, closing = self._signs(outer[0], node.start), self._signs(node.end, outer[1])
         place, end = self.tgt_words[first][0], self.tgt_words[last][1]
         if self.target.startswith(opening, place):
             place += len(opening)
         if self.target.endswith(closing, place, end):
             end -= len(closing)
         return place, end
+
+    def _within_equal(self, node: _Node, word: int) -> int | None:
+        """The place inside a target word that is the source word around a mark; None if there is none."""
+        start, end = self.src_words[word] if word < len(self.src_words) else (0, -1)
+        if not start <= node.start <= node.end <= end or len(self.targets[word]) != 1:
+            return None
+        first, last = self.tgt_words[self.targets[word][0]]
+        is_equal = last - first == end - start and self.target[first:last].lower() == self.source[start:end].lower()
+        return first + node.start - start if is_equal else None
 
     def _beside_word(self, offset: int) -> int:
         """Behind the target of the word that a mark touches if no letter of it follows, else before the next one's."""

@@ -113,7 +113,9 @@ def test_time_is_linear(part: str) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_words_beside_tags_do_not_touch_afterwards(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
-    tags = [f"{rng.choice(['<', '</'])}{name}>" for name in rng.choices(["b", "a", "button", "other", "span", "i"], k=9)]
+    tags = [
+        f"{rng.choice(['<', '</'])}{name}>" for name in rng.choices(["b", "a", "button", "other", "span", "i"], k=9)
+    ]
     page = "<p>" + "".join(f"{rng.choice(['dog', 'the man', ''])}{rng.choice(['', ' '])}{tag} man" for tag in tags)
     (tmp_path / "a.html").write_text(page)
     translate(tmp_path / "a.html", tmp_path / "b.html")
