@@ -7,9 +7,9 @@ number of each format, of up to 512 KiB, no two with the same content. Each is t
 give the same bytes for the formats whose text is replaced (the members of .docx), and into capitals, which a second
 reader compares (tests/unit/documents/test_second_readers.py: html.parser, markdown-it-py, pysubs2, polib and
 `msgfmt -c`, lxml and `xmllint`, csv, json; python-docx here). A file that the second reader does not read as it is, or
-that is refused, is counted as that; a difference is said if the command would name a place that is a guess. Texts that are nothing but URLs, placeholders, code and the like are translated here
-as well, so that the second reader finds all text in capitals; stderr counts them, and lists those that have two words
-beside each other.
+that is refused, is counted as that; a difference is said if the command would name a place that is a guess. Texts that
+are nothing but URLs, placeholders, code and the like are translated here as well, so that the second reader finds all
+text in capitals; stderr counts them, and lists those that have two words beside each other.
 """
 
 from __future__ import annotations

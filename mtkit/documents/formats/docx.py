@@ -31,7 +31,7 @@ _NAMESPACE = re.compile(
 
 
 def _token(prefixes: str) -> re.Pattern[str]:
-    """Pattern of a text, a hyphen that is an element, the beginning of a run with its format, or a tag that ends a text."""
+    """Pattern of a text, a hyphen, the beginning of a run with its format, or a tag that ends a text."""
     return re.compile(
         rf"<(?P<tag>{prefixes}t)(?:\s[^<>]*)?>(?P<text>[^<]*)</{prefixes}t\s*>"
         rf"|<(?P<prefix>{prefixes})noBreakHyphen\s*(?:/>|></(?P=prefix)noBreakHyphen\s*>)"

@@ -129,8 +129,9 @@ def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -
     """Place the marks of a source in its translation.
 
     A pair surrounds the words that align with those inside it. An empty mark stands behind the word that aligns with
-    the one that it ends, otherwise before the word that aligns with the next one. Inside a word that is the same in the translation, marks keep their places. Marks around the whole source stay around the translation. A mark without aligned words is placed in
-    proportion to the length of the text, at the nearest word: a guess.
+    the one that it ends, otherwise before the word that aligns with the next one. Inside a word that is the same in the
+    translation, marks keep their places. Marks around the whole source stay around the translation. A mark without
+    aligned words is placed in proportion to the length of the text, at the nearest word: a guess.
 
     Args:
         source: the source text with its marks.

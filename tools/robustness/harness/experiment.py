@@ -50,6 +50,8 @@ class Trial:
     attempt: Callable[[], Ending]
 
 
+
+
 @dataclass(frozen=True)
 class Failure:
     """A trial that broke a promise."""
