@@ -43,6 +43,7 @@ _RAW_TEXT = frozenset({"script", "style", "textarea", "title", "xmp"})  # no tag
 _SCRIPT_TAG = re.compile(rf"<!(?=--)|-->|<(?P<close>/?)script(?=[{_S}/>])", re.IGNORECASE | re.ASCII)
 _XML_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(\w+));")
+_LINE_BREAK = re.compile(r"""\s(?:ctype=["']lb|subType=["']xlf:lb|(?:id|equiv)=["']LINE_BREAK)["']""")  # in XLIFF
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # that XML 1.0 cannot have
 
 
@@ -134,7 +135,8 @@ def marked_content(text: str, builder: MarkedBuilder, pairs: Callable[[re.Match[
             builder.empty(match[0])
         elif match[0].endswith("/>") or not pairs(match):
             position = element_at(text, match).end
-            _add_code(builder, match, text[match.start() : position])
+            is_apart = not builder.last.strip() or not text[position : position + 1].strip()
+            _add_code(builder, match, text[match.start() : position], is_apart=is_apart)
         elif match["close"]:
             builder.close(match["name"], match[0])
         else:
@@ -142,15 +144,17 @@ def marked_content(text: str, builder: MarkedBuilder, pairs: Callable[[re.Match[
     builder.add(unescape_xml(text[position:]))
 
 
-def _add_code(builder: MarkedBuilder, match: re.Match[str], raw: str) -> None:
-    """Add an element without text of the document; some are one half of a pair."""
+def _add_code(builder: MarkedBuilder, match: re.Match[str], raw: str, *, is_apart: bool) -> None:
+    """Add an element without text of the document; some are one half of a pair, some a space between two words."""
     key = next((value for name in ("i", "rid", "startRef", "id") if (value := attribute(match[0], name))), "")
     if match["name"] in ("bpt", "bx", "sc", "sm"):
         builder.open(f"{match['name'][0]} {key}", raw)
     elif match["name"] in ("ept", "ex", "ec", "em"):
         builder.close(f"{'s' if match['name'] in ('ec', 'em') else 'b'} {key}", raw)
     else:
-        builder.empty(raw)
+        is_break = not is_apart and _LINE_BREAK.search(match[0]) is not None
+        builder.add(" " * is_break)
+        builder.empty(raw, is_break=is_break)
 
 
 def html_tags(text: str, start: int, end: int) -> Iterator[re.Match[str]]:

@@ -81,7 +81,7 @@ class MarkedBuilder:
     """Builds a text with marks from texts and tags in their order; tags that cross or lack a partner are empty."""
 
     def __init__(self, *, collapse: bool = False) -> None:
-        """Begin; `collapse` leaves out spaces at the beginning and after other spaces."""
+        """Begin; `collapse` leaves out spaces before all texts and tags, and after other spaces."""
         self._collapse = collapse
         self._texts: list[str] = []
         self._length = 0
@@ -99,7 +99,7 @@ class MarkedBuilder:
             offset, key, raw = self._marks[-1]
             self._marks[-1] = (offset, key, raw + text[0])
             text = text[1:]
-        if self._collapse and self.last in ("", " "):
+        if self._collapse and (self.last == " " or not (self.last or self._marks)):
             text = text.lstrip(" ")
         self._lone = self._lone and not text
         self._texts.append(text)

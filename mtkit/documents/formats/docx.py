@@ -31,9 +31,10 @@ _NAMESPACE = re.compile(
 
 
 def _token(prefixes: str) -> re.Pattern[str]:
-    """Pattern of a text, the beginning of a run with its format, or a tag that ends a text."""
+    """Pattern of a text, a hyphen, the beginning of a run with its format, or a tag that ends a text."""
     return re.compile(
         rf"<(?P<tag>{prefixes}t)(?:\s[^<>]*)?>(?P<text>[^<]*)</{prefixes}t\s*>"
+        rf"|<(?P<prefix>{prefixes})noBreakHyphen\s*(?:/>|></(?P=prefix)noBreakHyphen\s*>)"
         rf"|<(?P<run>{prefixes}r)(?:\s[^<>]*)?>\s*(?P<format><{prefixes}rPr>(?:[^<]++|<(?!{prefixes}r[\s>]))*?"
         rf"</{prefixes}rPr>)?"
         rf"|</?(?:{prefixes}(?:p|br|cr|tab|tc|txbxContent)|(?:[\w.-]+:)?(?:AlternateContent|Choice|Fallback))(?=[\s/>])"
@@ -75,6 +76,8 @@ def _paragraphs(xml: str) -> Iterator[list[_Text]]:
             form = match["format"] or ""
         elif match["tag"] is not None:
             texts.append(_Text(*match.span(), match["tag"], unescape_xml(match["text"]), form))
+        elif match["prefix"] is not None:
+            texts.append(_Text(*match.span(), f"{match['prefix']}t", "\u2011", form))
         elif texts:
             yield texts
             texts = []

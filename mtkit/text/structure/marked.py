@@ -128,9 +128,10 @@ class _Node:
 def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -> tuple[Marked, bool]:
     """Place the marks of a source in its translation.
 
-    A pair surrounds the words that align with those inside it, an empty mark stands before the word that aligns with
-    the next one. Marks around the whole source stay around the translation. A mark without aligned words is placed in
-    proportion to the length of the text, at the nearest word: a guess.
+    A pair surrounds the words that align with those inside it. An empty mark stands behind the word that aligns with
+    the one that it ends, otherwise before the word that aligns with the next one. Inside a word that is the same in the
+    translation, marks keep their places. Marks around the whole source stay around the translation. A mark without
+    aligned words is placed in proportion to the length of the text, at the nearest word: a guess.
 
     Args:
         source: the source text with its marks.
@@ -213,12 +214,16 @@ class _Placement:
     def _range(self, node: _Node) -> tuple[int, int]:
         """The characters of the target for a mark of the source."""
         inside = range(bisect_right(self.src_ends, node.start), bisect_left(self.src_starts, node.end))
+        word = bisect_right(self.src_ends, node.start)
+        if (place := self._within_equal(node, word)) is not None:
+            return place, place + node.end - node.start
         before = bisect_left(self.src_starts, node.start) == 0
         after = bisect_right(self.src_ends, node.end) == len(self.src_ends)
         is_outside = after and node.end > (self.src_ends or [0])[-1]  # behind the white space at the end
         ends = self.ends[0], len(self.target) if is_outside else self.ends[1]
         if not node.is_pair or node.start == node.end:
-            place = ends[0] if before else ends[1] if after else self._before_next(node.start)
+            leading = ends[0] if node.end >= (self.src_starts or [0])[0] else 0  # 0: before the white space
+            place = leading if before else ends[1] if after else self._beside_word(node.start)
             return place, place
         if before and after:
             return ends
@@ -231,8 +236,11 @@ class _Placement:
         others = self.linked.intersection(range(first, last)) - words if last - first < 2 * MAX_INSIDE else None
         self.is_certain &= others is not None and not others
         self.is_certain &= all(len(self.target[slice(*self.tgt_words[t])]) < MAX_WORD for t in (first, last))
-        opening = self._signs(self.src_words[inside[0]][0], node.start)
-        closing = self._signs(node.end, self.src_words[inside[-1]][1])
+        outer = self.src_words[inside[0]][0], self.src_words[inside[-1]][1]
+        self.is_certain &= not any(
+            map(str.isalnum, self.source[outer[0] : node.start] + self.source[node.end : outer[1]])
+        )
+        opening, closing = self._signs(outer[0], node.start), self._signs(node.end, outer[1])
         place, end = self.tgt_words[first][0], self.tgt_words[last][1]
         if self.target.startswith(opening, place):
             place += len(opening)
@@ -240,14 +248,32 @@ class _Placement:
             end -= len(closing)
         return place, end
 
-    def _before_next(self, offset: int) -> int:
-        """The beginning of the target word that aligns with the source word at or after an offset."""
+    def _within_equal(self, node: _Node, word: int) -> int | None:
+        """The place inside a target word that is the source word around a mark; None if there is none."""
+        start, end = self.src_words[word] if word < len(self.src_words) else (0, -1)
+        if not start <= node.start <= node.end <= end or len(self.targets[word]) != 1:
+            return None
+        first, last = self.tgt_words[self.targets[word][0]]
+        is_equal = last - first == end - start and self.target[first:last].lower() == self.source[start:end].lower()
+        return first + node.start - start if is_equal else None
+
+    def _beside_word(self, offset: int) -> int:
+        """Behind the target of the word that a mark touches if no letter of it follows, else before the next one's."""
         following = bisect_right(self.src_ends, offset)
-        words = self.targets[following]
-        if not words:
-            return self._guess(offset)
-        place = self.tgt_words[min(words)][0]
-        signs = self._signs(self.src_words[following][0], offset)
+        start, end = self.src_words[following]
+        closing = self._signs(offset, end) if start < offset else ""
+        touched = following if closing else following - 1
+        is_behind = bool(closing) or self.src_ends[touched] == offset < start
+        if is_behind and (words := self.targets[touched]):
+            place = self.tgt_words[max(words)][1]
+        elif not closing and (words := self.targets[following]):
+            place = self.tgt_words[min(words)][0]
+            place = len(self.target[:place].rstrip()) if is_behind else place
+        else:
+            place = self._guess(offset, is_end=is_behind)
+        if is_behind:
+            return place - len(closing) * self.target.endswith(closing, 0, place)
+        signs = self._signs(start, offset)
         return place + len(signs) * self.target.startswith(signs, place)
 
     def _signs(self, start: int, end: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 import time
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from mtkit.documents.formats.html import Html
 from tests.unit.documents.generated import same, translate
 
+SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 220))]
 JQUERY = r"""window.jQuery || document.write('<script src="jquery.js"><\/script>')"""
 # words in lower case are translated, those in capitals are not
 PAGES = {
@@ -105,3 +108,16 @@ def test_time_is_linear(part: str) -> None:
     start = time.perf_counter()
     Html().units(f"<x><table>{part * 20_000}")
     assert time.perf_counter() - start < 10  # some of them took minutes in quadratic time
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_words_beside_tags_do_not_touch_afterwards(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    tags = [
+        f"{rng.choice(['<', '</'])}{name}>" for name in rng.choices(["b", "a", "button", "other", "span", "i"], k=9)
+    ]
+    page = "<p>" + "".join(f"{rng.choice(['dog', 'the man', ''])}{rng.choice(['', ' '])}{tag} man" for tag in tags)
+    (tmp_path / "a.html").write_text(page)
+    translate(tmp_path / "a.html", tmp_path / "b.html")
+    before, after = (re.sub("<[^>]*>", "", each) for each in (page, (tmp_path / "b.html").read_text()))
+    assert after.split() == before.upper().split()

@@ -16,6 +16,7 @@ from tests.unit.documents.generated import translate
         ("`port` **Default:** `443`", "`port` **DEFAULT:** `443`"),
         ("a truck of sh*t works", r"A TRUCK OF SH\*T WORKS"),
         (r"a {Buffer\[]} here", r"A {BUFFER\[\]} HERE"),
+        (r"in \_\_init\_\_.py or \_x", r"IN \_\_INIT\_\_.PY OR \_X"),
         ("the [ of an array", r"THE \[ OF AN ARRAY"),
         ("see [the page](http://a.b) ] now", r"SEE [THE PAGE](http://a.b) \] NOW"),
         ("see **the page**. Now", "SEE **THE PAGE**. NOW"),

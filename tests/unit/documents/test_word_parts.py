@@ -82,3 +82,19 @@ def test_no_text_of_other_formats_is_said(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("the,header\n")
     report = translate(tmp_path / "a.csv", tmp_path / "b.csv")
     assert report.sentence() == "0 texts translated; there is none in a place that is translated"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_hyphens_that_are_elements_are_characters_of_the_text(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    hyphen = rng.choice(["<w:noBreakHyphen/>", "<w:noBreakHyphen></w:noBreakHyphen>"])
+    words = ["-".join(rng.choices(["dog", "man", "old"], k=rng.randint(1, 3))) for _ in range(rng.randint(2, 6))]
+    text = " ".join(["a-b", *words])
+    raw = text.replace("-", rng.choice([f"</w:t>{hyphen}<w:t>", f"</w:t></w:r><w:r>{hyphen}</w:r><w:r><w:t>"]))
+    body = f"<w:body><w:p><w:r><w:t>{raw}</w:t></w:r></w:p></w:body>"
+    namespace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    with zipfile.ZipFile(tmp_path / "a.docx", "w") as archive:
+        archive.writestr("word/document.xml", f'<w:document xmlns:w="{namespace}">{body}</w:document>')
+    translate(tmp_path / "a.docx", tmp_path / "b.docx")
+    after = zipfile.ZipFile(tmp_path / "b.docx").read("word/document.xml").decode()
+    assert re.sub("<[^>]*>", "", re.sub("<w:noBreakHyphen/?>", "\u2011", after)) == text.upper().replace("-", "\u2011")

@@ -9,6 +9,7 @@ import pytest
 
 from mtkit.documents.format import DocumentOptions
 from mtkit.documents.formats import exchange
+from mtkit.documents.formats.inline_xml import InlineXml
 from mtkit.documents.pairs import read_pairs
 from tests.unit.documents.generated import same, translate, upper
 
@@ -162,3 +163,18 @@ def test_chunks_do_not_change_the_stretches() -> None:
     assert "".join(whole) == content
     chunks = (content[i : i + 7] for i in range(0, len(content), 7))
     assert [*exchange.Xliff(DocumentOptions(tgt_lang="de")).stretches(chunks)] == whole
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '<x id="LINE_BREAK" ctype="lb"/>',
+        '<x id="1" ctype="lb" equiv-text="&lt;br/&gt;"/>',
+        '<ph id="0" equiv="LINE_BREAK" type="fmt"/>',
+        '<ph id="0" type="fmt" subType="xlf:lb"/>',
+    ],
+)
+def test_a_line_break_separates_words(code: str) -> None:
+    (unit,) = InlineXml().units(f"The man{code}sees a dog.{code} Now{code}")
+    assert unit.source.text == "The man sees a dog. Now"
+    assert unit.source.text.index("sees") == unit.source.marks[0].offset

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +22,19 @@ from tests.unit.text.structure.test_marked import marked_texts, parse, write
         ("<1>a <2>b</2></1> c", "C B A", [(0, 2), (1, 1), (2, 0)], "C <1><2>B</2> A</1>", True),
         ("a <1/>b c", "B C A", [(0, 2), (1, 0), (2, 1)], "<1/>B C A", True),
         ("a b<1/>", "B A", [], "B A<1/>", True),
+        ("a b<1/>. c", "C B. A", [(0, 2), (1, 1), (2, 0)], "C B<1/>. A", True),
+        ("a b<1/> c", "C A B", [(0, 1), (1, 2), (2, 0)], "C A B<1/>", True),
+        ("a b<1/> c", "A B. C", [(0, 0), (2, 2)], "A B.<1/> C", True),
+        ("a b<1/>. c", "A B. C", [(0, 0), (2, 2)], "A B<1/>. C", False),
+        (
+            "H<1>2</1>O (<2>Ctrl</2>+<3>E</3>)",
+            "(Ctrl+E) H2O",
+            [(0, 1), (1, 0)],
+            "(<2>Ctrl</2>+<3>E</3>) H<1>2</1>O",
+            True,
+        ),
+        ("a dog<1>2</1> b", "A Hund2 B", [(0, 0), (1, 1), (2, 2)], "A <1>Hund2</1> B", False),
+        ("<1/> a", " A", [(0, 0)], "<1/> A", True),
         ("<1>a b</1> c", "A C B", [(0, 0), (1, 2), (2, 1)], "<1>A C B</1>", False),
         ("<1>a</1> <2>b</2>", "A B", [(0, 0), (0, 1), (1, 1)], "<1>A B</1><2></2>", False),
     ],
@@ -27,6 +42,27 @@ from tests.unit.text.structure.test_marked import marked_texts, parse, write
 def test_marks_stand_around_the_words_that_align(source, target, links, expected, is_certain):
     placed, certain = place_marks(parse(source), target, links)
     assert (write(placed), certain) == (expected, is_certain)
+
+
+SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_mark_of_a_text_whose_words_keep_their_order_stays_beside_the_signs_that_it_touches(seed: int) -> None:
+    rng = random.Random(seed)
+    words = [
+        rng.choice(["", "(", "“"]) + rng.choice(["the", "dog", "man's", "12"]) + rng.choice(["", ".", "),", " …", "?!"])
+        for _ in range(rng.randint(1, 9))
+    ]
+    text = " " * rng.randint(0, 1) + " ".join(words) + " " * rng.randint(0, 1)
+    letters = [char.isalnum() or char == "'" for char in f" {text} "]
+    offset = rng.choice([i for i in range(len(text) + 1) if not (letters[i] and letters[i + 1])])
+    source = Marked(text, (Mark(offset, "empty", "1"),))
+    links = [(i, i) for i in range(len(text.split()))]
+    placed, is_certain = place_marks(source, text.upper(), links)
+    touches = (text[offset - 1 : offset] + text[offset : offset + 1]).strip()
+    assert is_certain
+    assert placed.marks == source.marks or not touches
 
 
 @given(marked_texts(), st.text(alphabet="xy ", max_size=20), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))))
