@@ -169,7 +169,7 @@ def _require_base(base: Path, options: FinetuneOptions) -> ModelMetadata:
 
 
 def _has_other_files(run: Path) -> bool:
-    """Whether a folder has more than a call leaves that was killed before its record was written."""
+    """Return whether a folder has more than a call leaves that was killed before its record was written."""
     return any(path.name != LOCK and not path.name.startswith(f".{RECORD}.") for path in run.iterdir())
 
 
