@@ -44,12 +44,13 @@ _VARIANT = re.compile(
 )
 
 
-def _marked(content: str) -> tuple[Marked, dict[str, tuple[str, ...]]]:
+def _marked(content: str) -> tuple[Marked, dict[str, tuple[str, ...]], frozenset[str]]:
+    """A text with its tags, and those of them that are line breaks."""
     if "<" not in content:
-        return Marked(unescape_xml(content)), {}
+        return Marked(unescape_xml(content)), {}, frozenset()
     builder = MarkedBuilder()
     marked_content(content, builder, lambda match: match["name"] in _PAIRED)
-    return builder.build()
+    return *builder.build(), frozenset(builder.breaks)
 
 
 def _left(source: Marked, reason: str) -> TextUnit:
@@ -102,7 +103,7 @@ class Tmx(_Exchange):
         variant, target = self._variants(stretch)
         if variant is None:
             return []
-        source, tags = _marked(variant["content"])
+        source, tags, breaks = _marked(variant["content"])
         if not has_words(source.text):
             return []
         if target is not None:
@@ -118,6 +119,7 @@ class Tmx(_Exchange):
                 end=end,
                 source=source,
                 tags=tags,
+                breaks=breaks,
                 escape=escape_xml,
                 in_place=False,
                 before=before,
@@ -275,7 +277,7 @@ class Xliff(_Exchange):
 
     def _units(self, stretch: str, part: Element | None, source: Element, target: Element | None) -> list[TextUnit]:
         """The texts of a unit or segment: those of the segments that its tool has divided it into, if there are any."""
-        whole, tags = _marked(stretch[source.content_start : source.content_end])
+        whole, tags, breaks = _marked(stretch[source.content_start : source.content_end])
         if not has_words(whole.text):
             return []
         if part is None:
@@ -311,6 +313,7 @@ class Xliff(_Exchange):
             end=end,
             source=whole,
             tags=tags,
+            breaks=breaks,
             escape=escape_xml,
             in_place=False,
             before=before,
@@ -348,7 +351,7 @@ def _units_of_segments(
             left += [] if content else [_left(Marked(""), _UNMATCHED)]
             continue
         raw = stretch[source.content_start : source.content_end]
-        marked, tags = _marked(raw)
+        marked, tags, breaks = _marked(raw)
         if not has_words(marked.text):
             continue
         if content and not (slot is source or (copies and content == raw.strip())):
@@ -362,6 +365,7 @@ def _units_of_segments(
                 start=whole.start if not units else whole.end,
                 source=marked,
                 tags=tags,
+                breaks=breaks,
                 before=f"{before}{stretch[position : slot.start]}{tag}",
                 after=f"</{(prefix and prefix[1]) or ''}mrk>",
                 insertions=() if units else whole.insertions,

@@ -22,4 +22,5 @@ class InlineXml(DocumentFormat):
         source, tags = builder.build()
         if not has_words(source.text):
             return []
-        return [TextUnit(start=0, end=len(stretch), source=source, tags=tags, escape=escape_xml)]
+        breaks = frozenset(builder.breaks)
+        return [TextUnit(start=0, end=len(stretch), source=source, tags=tags, breaks=breaks, escape=escape_xml)]

@@ -174,7 +174,15 @@ def test_chunks_do_not_change_the_stretches() -> None:
         '<ph id="0" type="fmt" subType="xlf:lb"/>',
     ],
 )
-def test_a_line_break_separates_words(code: str) -> None:
+def test_a_line_break_separates_words(code: str, tmp_path: Path) -> None:
     (unit,) = InlineXml().units(f"The man{code}sees a dog.{code} Now{code}")
     assert unit.source.text == "The man sees a dog. Now"
     assert unit.source.text.index("sees") == unit.source.marks[0].offset
+    text = f"The man{code}sees."
+    for segments in ("", f'<seg-source><mrk mtype="seg" mid="1">{text}</mrk></seg-source>'):
+        (tmp_path / "a.xlf").write_text(
+            '<xliff version="1.2"><file source-language="en" target-language="de"><body>'
+            f'<trans-unit id="1"><source>{text}</source>{segments}</trans-unit></body></file></xliff>'
+        )
+        translate(tmp_path / "a.xlf", tmp_path / "b.xlf")
+        assert f">THE MAN{code}SEES.<" in (tmp_path / "b.xlf").read_text()
