@@ -19,7 +19,7 @@ LIMIT = 60.0  # seconds after which a command hangs: the promise is 10, but the 
 SEED = 1
 # trials of each experiment
 COUNTS = {"kills": 3, "flips": 8, "disks": 4, "signals": 4, "documents": 4, "folders": 6, "recipes": 5, "writers": 4}
-LEFT_OUT = "translate: workers"  # two processes that import torch; tests/e2e/test_translate.py starts them
+LEFT_OUT = "translate: workers"  # two processes that import torch; tests/e2e/translation/test_translate.py starts them
 DRAWN: dict[str, Callable[[Lab, int], list[Trial]]] = {
     "fuzzers": partial(fuzzers.trials, seconds=0.05),
     "documents": partial(documents.trials, length=40),

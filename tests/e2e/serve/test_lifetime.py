@@ -23,7 +23,7 @@ import pytest
 
 from mtkit.cli import entry
 from tests.e2e.serve.conftest import ROOT, Server, running
-from tests.e2e.test_without_torch import normalised, with_requirements
+from tests.e2e.translation.test_without_torch import normalised, with_requirements
 from tests.toy.models import sentences
 
 LINES = sentences(60)

@@ -15,7 +15,7 @@ from mtkit.pipeline import stages
 from mtkit.recipe.recipe import load_recipe
 from tests.toy.runs import MODELS, RECIPE, sentences, toy, write_all, write_pair
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KEYS = ["training.micro_batches=3", "training.optimiser={kind: sgd, learning_rate: 0.01}", "training.batch_tokens=64"]
 # Maximum difference of a weight tensor, relative to its norm or to 1 if that is larger. In float32 (u = 2^-24) an
 # update rounds each weight once, so that two trainings move apart by up to 2 u of the norm: 4.8e-7 in four updates. The

@@ -64,7 +64,7 @@ def with_requirements(distribution: str) -> set[str]:
 
 
 def test_the_documented_packages_suffice(model: Path, text: Path) -> None:
-    document = (Path(__file__).parents[2] / "docs" / "translation.md").read_text(encoding="utf-8")
+    document = (Path(__file__).parents[3] / "docs" / "translation.md").read_text(encoding="utf-8")
     (listed,) = re.findall(r"^pip install ((?!--)[\w ]+)$", document, re.MULTILINE)
     allowed = {"mtkit", "setuptools"}.union(*map(with_requirements, listed.split()))  # pip's files name setuptools
     by_package = metadata.packages_distributions()

@@ -10,7 +10,7 @@ import pytest
 from mtkit.cli import entry
 from mtkit.recipe.recipe import load_recipe
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LINES = {side: (ROOT / "data" / f"train.{side}").read_text().split("\n")[:400] for side in ("en", "de")}
 
 

@@ -15,7 +15,7 @@ from mtkit.cli.exit_codes import is_bug
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LSTM = Seq2SeqRNNConfig(d_model=8, d_embed=8, num_layers=1)
 FULL = Path("/dev/full")
 

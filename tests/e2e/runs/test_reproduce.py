@@ -15,7 +15,7 @@ from mtkit.cli import entry
 from mtkit.evidence.results import read_lines_by_name
 from tests.toy.studies import toy_corpus
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CLAIM = """\
 claim: Pre-norm is better than post-norm.
 source: a test

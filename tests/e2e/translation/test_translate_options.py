@@ -11,7 +11,7 @@ from mtkit.cli import entry
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Transformer
-from tests.e2e.test_translate import LINES, lines_of, make_model, translated
+from tests.e2e.translation.test_translate import LINES, lines_of, make_model, translated
 
 
 @pytest.fixture(scope="module")

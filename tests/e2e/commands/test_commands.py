@@ -191,7 +191,7 @@ def test_debug_option_is_allowed_anywhere_and_shows_the_traceback(run: Run) -> N
 
 def shell(command: str, folder: Path, *, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a line of bash in a folder, with `mtkit` defined as a function; the exit code is that of mtkit."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     prelude = f'mtkit() {{ "{sys.executable}" -m mtkit "$@"; }}; '
     variables = {**os.environ, "PYTHONPATH": str(root), **(env or {})}
     return subprocess.run(

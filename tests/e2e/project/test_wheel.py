@@ -14,7 +14,7 @@ import pytest
 
 import hatch_build
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import mtkit
 from mtkit.inference.library import native

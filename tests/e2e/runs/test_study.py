@@ -16,7 +16,7 @@ from mtkit.pipeline import dry_run
 from mtkit.training.monitoring.busy_machine import CpuTimes
 from tests.toy.studies import toy_corpus
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

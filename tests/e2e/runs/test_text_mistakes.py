@@ -8,7 +8,7 @@ import pytest
 
 from mtkit.cli import entry
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[3] / "data"
 VALID = "  valid: {src: valid.en, tgt: valid.de}\n"
 RECIPE = f"""\
 name: toy

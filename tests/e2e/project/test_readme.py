@@ -15,7 +15,7 @@ import typer
 from mtkit.cli import entry
 from mtkit.cli.app import build_app
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WITH_RECIPE = {"run", "train", "preprocess"}
 
@@ -76,7 +76,7 @@ def test_the_command_line_is_valid(words: list[str]) -> None:
 
 
 RECIPE_COMMANDS = [words for words in MTKIT if words[0] in WITH_RECIPE]
-TEXT_FILES = {"train.de", "train.en"}  # of the reader; tests/e2e/test_new.py runs the command
+TEXT_FILES = {"train.de", "train.en"}  # of the reader; tests/e2e/runs/test_new.py runs the command
 
 
 def recipe_of(words: list[str]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LINES = ["the dog sees a cat", "", "  ", "a cat", "the cat sees the dog and the dog", "\u2028cat\x0c d\u00e9"]
 
 

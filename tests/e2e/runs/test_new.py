@@ -11,7 +11,7 @@ import pytest
 from mtkit.cli import entry
 from mtkit.recipe.recipe import load_recipe
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LINES = {side: (ROOT / "data" / f"train.{side}").read_text().split("\n")[:500] for side in ("en", "de")}
 TINY = (
     "model={d_model: 8, d_ff: 8, num_heads: 2, encoder_layers: 1, decoder_layers: 1}",

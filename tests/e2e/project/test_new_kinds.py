@@ -19,8 +19,8 @@ import pytest
 
 from tests.toy.runs import sentences, write_all, write_pair
 
-PACKAGE = Path(__file__).parents[2] / "mtkit"
-NEW_KINDS = Path(__file__).parents[1] / "toy" / "new_kinds"
+PACKAGE = Path(__file__).parents[3] / "mtkit"
+NEW_KINDS = Path(__file__).parents[2] / "toy" / "new_kinds"
 
 
 def add_to_union(package: Path, union: str, config: str, *, after: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mtkit.cli import entry
-from tests.e2e.test_finetune import OWN, UPDATES, pairs, train_base, write
+from tests.e2e.finetuning.test_finetune import OWN, UPDATES, pairs, train_base, write
 
 
 def test_only_settings_of_a_rule_have_a_reason(tmp_path: Path, capsys) -> None:

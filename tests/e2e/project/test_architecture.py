@@ -20,7 +20,7 @@ from mtkit.recipe.located import LocatedValue
 from mtkit.recipe.sections import Recipe
 from tests.toy.runs import MODELS, write_all
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "mtkit"
 TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 MAX_HOPS = 20

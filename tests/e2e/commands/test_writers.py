@@ -21,7 +21,7 @@ from mtkit.pipeline import train_stage
 from mtkit.training.distributed.process_group import ProcessGroup
 from tests.toy import runs
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LSTM = Seq2SeqRNNConfig(d_model=8, d_embed=8, num_layers=1)
 
 

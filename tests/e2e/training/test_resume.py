@@ -17,10 +17,10 @@ from mtkit.training.learner import build_learner
 from mtkit.training.optimisers.config import AdamConfig, AdamWConfig
 from mtkit.training.optimisers.schedule import PlateauConfig
 from mtkit.training.robustness.divergence import DivergenceConfig
-from tests.e2e.crash_harness import config as crash_config
+from tests.e2e.training.crash_harness import config as crash_config
 from tests.toy.training import VOCAB, objective_inputs_of, toy_config, toy_train
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MODELS = {
     "transformer": TransformerConfig(d_model=16, num_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.2),
     "lstm": Seq2SeqRNNConfig(d_model=8, num_layers=1, dropout=0.2),
@@ -88,7 +88,7 @@ def test_twelve_interruptions_in_bf16(tmp_path):
 
 def killed(folder, kills, seed):
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests/e2e/crash_harness.py"), str(folder), str(kills), str(seed)],
+        [sys.executable, str(ROOT / "tests/e2e/training/crash_harness.py"), str(folder), str(kills), str(seed)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
