@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+import math
 import mmap
 import os
 import platform
@@ -10,13 +10,12 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.errors import UsageError
-from mtkit.io.cpu_quota import available_cores
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 CPUINFO = Path("/proc/cpuinfo")
 MEMINFO = Path("/proc/meminfo")
 PROCESSES = Path("/proc")
-CGROUP = Path("/sys/fs/cgroup")  # has the memory limit of a container
+CGROUP = Path("/sys/fs/cgroup")  # has the limits of a container
+PROCESS_CGROUP = Path("/proc/self/cgroup")
 BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # AVX-512, AMX, ARM
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 MALLOC_MMAP_THRESHOLD = 32 << 20  # bytes; larger blocks are mapped and unmapped one by one; the maximum of glibc
@@ -33,6 +33,7 @@ MALLOC_TRIM_THRESHOLD = 1 << 30  # free bytes at the end of the heap that are no
 ONEDNN_CACHE_VARIABLES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")  # of oneDNN, of torch's interface
 GPU_FILES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of the drivers of NVIDIA, of AMD, and of Windows below Linux
 ONEDNN_CACHE_CAPACITY = 64  # kernels; about those of one update or a few search steps, whose layers then share them
+SPIN_COUNT = 1000  # rounds of waiting before a thread sleeps: microseconds; GNU OpenMP's default is milliseconds
 
 _num_threads: int | None = None  # that `set_num_threads` chose
 _chosen_device: ContextVar[torch.device | None] = ContextVar("_chosen_device", default=None)
@@ -88,6 +89,48 @@ def runs_on_cpu(name: str | None) -> bool:
     if name == "cpu" or (name is None and _chosen_device.get() is None and not any(map(os.path.exists, GPU_FILES))):
         return True
     return parse_device(name).type == "cpu"
+
+
+def available_cores(cgroup: Path = CGROUP, process: Path = PROCESS_CGROUP) -> int:
+    """Return the number of cores, a part of one counting as one; a quota is of the control group or of one above it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min([cores, *(math.ceil(quota) for quota in _quotas(cgroup, process))]))
+
+
+def _quotas(cgroup: Path, process: Path) -> Iterator[float]:
+    """Yield the cores of each quota, of control groups version 2 (cpu.max: microseconds of a period) or 1."""
+    with suppress(OSError, ValueError, ZeroDivisionError):  # not those files: no quota is known
+        names = [line.split(":", 2)[1:] for line in process.read_text(encoding="utf-8").strip().split("\n")]
+        inside = next((path for controllers, path in names if controllers in ("", "cpu", "cpu,cpuacct")), "/")
+        folder = cgroup / inside.strip("/")
+        groups = [folder, *folder.parents][: len(folder.relative_to(cgroup).parts) + 1]
+        for file in [each / "cpu.max" for each in groups if (each / "cpu.max").is_file()]:
+            quota, period = file.read_text(encoding="ascii").split()
+            if quota != "max":
+                yield int(quota) / int(period)
+        if (old := cgroup / "cpu" / "cpu.cfs_quota_us").is_file() and (quota := old.read_text(encoding="ascii")) > "0":
+            yield int(quota) / int(old.with_name("cpu.cfs_period_us").read_text(encoding="ascii"))
+
+
+def limit_threads() -> None:
+    """Let torch, which counts cores alone, start as many threads as a quota allows; call it before torch is imported.
+
+    Threads beyond the quota are stopped for most of every period, and the others wait for them. OMP_NUM_THREADS has
+    precedence.
+    """
+    if available_cores() < (os.cpu_count() or 1):
+        os.environ.setdefault("OMP_NUM_THREADS", str(available_cores()))
+
+
+def limit_spinning() -> None:
+    """Let the threads of torch sleep soon while they wait for each other; to be called before torch is imported.
+
+    A thread that waits in a loop holds a core that the awaited one may need. With another process on one of two cores a
+    small training was 1.9 times as fast with this setting, and as fast on free cores (docs/benchmarks.md). Settings of
+    the environment have precedence. Only GNU OpenMP, which torch for Linux uses, reads the variable.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", str(SPIN_COUNT))
 
 
 def num_threads() -> int:
@@ -262,6 +305,8 @@ def tune_malloc() -> bool:
     `--budget` has measured models: from the sizes of freed blocks glibc decides which later ones go back to the system
     (docs/benchmarks.md, "Freed memory").
     """
+    import ctypes  # a few milliseconds at the start of each command
+
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt"):
         return False
@@ -275,6 +320,8 @@ def trim_malloc() -> bool:
     The trainer of sentencepiece leaves more than 200 MB in the free lists of glibc, which the next stages cannot use
     well.
     """
+    import ctypes
+
     library = ctypes.CDLL(None)
     return hasattr(library, "malloc_trim") and library.malloc_trim(0) == 1
 

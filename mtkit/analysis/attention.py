@@ -23,8 +23,8 @@ from mtkit.analysis.word_alignment import AlignmentErrors, LexiconAligner, Refer
 from mtkit.assembly.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.batch import Batch
+from mtkit.display import Table
 from mtkit.errors import DataError, UsageError
-from mtkit.io.table import Table
 from mtkit.model_folder.config_file import LEXICON
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.models.transformer.config import TransformerConfig

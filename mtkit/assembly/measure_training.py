@@ -21,9 +21,9 @@ from mtkit.assembly.training import (
 )
 from mtkit.corpus.order.batch import Batch, Source
 from mtkit.corpus.order.collate import dummy_batch
+from mtkit.display import format_bytes
 from mtkit.errors import ComputeError, MissingInputError
 from mtkit.hardware import default_device, free_memory, has_bf16
-from mtkit.io.counts import format_bytes
 from mtkit.models.interface import TranslationModel
 from mtkit.models.skip_init import SkipInit, build_on_meta
 from mtkit.recipe.sections import Recipe

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from mtkit.display import Table
+from mtkit.hardware import available_cores
 from mtkit.inference.compute_type import ComputeType
-from mtkit.io.cpu_quota import available_cores
-from mtkit.io.table import Table
 
 EngineName = Literal["mtkit", "ctranslate2"]
 

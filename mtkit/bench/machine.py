@@ -21,11 +21,9 @@ import torch
 from torch import Tensor
 
 from mtkit import __version__
-from mtkit.hardware import cpu_flags, cpu_name, free_memory, has_bf16
+from mtkit.display import Table, count_of
+from mtkit.hardware import available_cores, cpu_flags, cpu_name, free_memory, has_bf16
 from mtkit.inference.library import VARIABLE, native
-from mtkit.io.counts import count_of
-from mtkit.io.cpu_quota import available_cores
-from mtkit.io.table import Table
 from mtkit.layers import matmul
 
 EXTRAS = {  # package: extra of mtkit that installs it

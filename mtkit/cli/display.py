@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mtkit.cli.streams import is_terminal, terminal
-from mtkit.io.counts import format_clock
-from mtkit.io.printable import printable
+from mtkit.display import format_clock, printable
 from mtkit.training.monitoring.log import Display, PlainDisplay
 
 SIDES = ("src", "hyp", "ref")

@@ -23,7 +23,7 @@ from mtkit.cli.printing import print_notes
 from mtkit.cli.streams import discard_stdout, flush_stdout, prepare_streams
 from mtkit.cli.usage import accept_shell_name
 from mtkit.errors import MissingInputError, OutputClosedError
-from mtkit.io.cpu_quota import limit_threads
+from mtkit.hardware import limit_threads
 
 COMPLETION_VARIABLE = "_MTKIT_COMPLETE"  # set by the shell when it asks for completions
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mtkit.cli.printing import STDOUT
+from mtkit.display import TableFormat
 from mtkit.errors import UsageError
-from mtkit.io.table import TableFormat
 
 if TYPE_CHECKING:
     from mtkit.text.source_prefix import SourcePrefix

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtkit.io.printable import printable
+from mtkit.display import printable
 
 if TYPE_CHECKING:
-    from mtkit.io.table import Table, TableFormat
+    from mtkit.display import Table, TableFormat
 
 STDOUT = Path("-")
 
@@ -83,7 +83,7 @@ def print_results(
 
 
 def _print_tables(tables: Sequence[Table], form: TableFormat | None, notes: Iterable[str]) -> None:
-    from mtkit.io.table import fold
+    from mtkit.display import fold
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for number, table in enumerate(tables):

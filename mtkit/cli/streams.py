@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, TextIO, cast
 
-from mtkit.io.printable import printable
+from mtkit.display import printable
 
 
 class PrintableStream:

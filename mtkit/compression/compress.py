@@ -16,11 +16,11 @@ from mtkit.assembly.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.compression.heads import choose_heads, choose_open_heads, fold_gates, prune_heads
 from mtkit.compression.measure import ModelFigures, measure, size_table
 from mtkit.compression.structure import drop_layers, prune_feed_forward, prune_weights
+from mtkit.display import Table
 from mtkit.errors import DataError, UsageError
 from mtkit.inference.compute_type import ComputeType
 from mtkit.io.files import replace_folder, temporary_folder
 from mtkit.io.lock import OutputLock
-from mtkit.io.table import Table
 from mtkit.model_folder.config_file import require_replaceable
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_model
 from mtkit.model_folder.model_card import write_changed_copy

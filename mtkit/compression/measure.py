@@ -9,10 +9,10 @@ from pathlib import Path
 
 from mtkit.assembly.reference_text import ReferenceText
 from mtkit.assembly.translator import load_translator
+from mtkit.display import Table
 from mtkit.evaluation.score import bleu_of
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.inference.compute_type import ComputeType
-from mtkit.io.table import Table
 from mtkit.model_folder.config_file import WEIGHTS
 
 WARM_UP_LINES = 16

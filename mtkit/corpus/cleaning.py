@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.corpus.config import CleaningConfig
-from mtkit.io.counts import count_of
+from mtkit.display import count_of
 
 Reason = Literal["empty", "too_long", "ratio"]
 REASONS: tuple[Reason, ...] = get_args(Reason)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from mtkit.corpus.ibm_model1 import AlignmentPairs, alignment_pairs, expectation_maximisation
 from mtkit.corpus.order.ragged import Ragged
+from mtkit.display import count_of
 from mtkit.errors import DataError
-from mtkit.io.counts import count_of
 from mtkit.text.lines import read_lines
 
 WINDOW = 1000  # lines at the beginning and at the end of the files

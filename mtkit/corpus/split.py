@@ -16,8 +16,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.display import count_of
 from mtkit.errors import DataError
-from mtkit.io.counts import count_of
 from mtkit.text.lines import count_lines, read_lines
 
 Part = Literal["train", "valid", "test"]

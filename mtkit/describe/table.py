@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mtkit.describe.describe import ModelDescription, ModuleNode
-from mtkit.io.table import Table
+from mtkit.display import Table
 
 DIFFERS = "≠"
 

@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from mtkit.display import count_of
 from mtkit.documents.encoding import CHUNK
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.message import Message, MessageError, read_message
 from mtkit.documents.source import DocumentSource, Report, ignore
 from mtkit.documents.unit import TextUnit, apply_edits, place_in_order
 from mtkit.errors import DataError
-from mtkit.io.counts import count_of
 from mtkit.io.files import require_regular_file, translate_read_errors, write_atomically
 from mtkit.text.form.plain import speaker_dash
 from mtkit.text.form.spans import needs_translation

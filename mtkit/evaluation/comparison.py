@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.display import count_of
 from mtkit.errors import DataError
 from mtkit.evaluation.config import MetricName, ReportOptions
 from mtkit.evaluation.metrics import choose_metrics
@@ -27,7 +28,6 @@ from mtkit.evaluation.resampling import (
 )
 from mtkit.evaluation.score import Interval, Score, Scores, as_scores, check_counts, sampled_warnings
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
-from mtkit.io.counts import count_of
 
 LENGTH_LIMITS = (10, 20, 30, 40, 50)  # words, or characters of a script without spaces; the last group has no limit
 MIN_RESAMPLED = 30  # lines; the samples of fewer are too alike: those of one line are equal, with the lowest p-value

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
+from mtkit.display import count_of
 from mtkit.errors import DataError
 from mtkit.evaluation.config import EvaluationConfig, MetricName
 from mtkit.evaluation.metrics import MetricChoice, choose_metrics, has_moses, tokenizer_sensitivity
 from mtkit.evaluation.plausibility import implausible_inputs, unexpected_languages
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
-from mtkit.io.counts import count_of
 from mtkit.text.lines import list_of_texts, read_lines, require_list
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
+from mtkit.display import Table
 from mtkit.evaluation.comparison import GroupScores
 from mtkit.evaluation.score import Scores
-from mtkit.io.table import Table
 
 HEADINGS: Mapping[str, str] = {
     "bleu": "BLEU",

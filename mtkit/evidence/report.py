@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from mtkit.display import Table, TableFormat
 from mtkit.evidence.claim import SCALES, CheckConfig, ClaimConfig, claim_names, read_config
 from mtkit.evidence.effect import Effect, Verdict
 from mtkit.evidence.results import CheckResult, ClaimResult, difference, pooled, read_result
-from mtkit.io.table import Table, TableFormat
 
 NOT_RUN, NOT_DECIDED, REPLACED, LEVEL = "not run", "not decided here", "replaced", "level"
 _HOLDS, _FAILS = "Holds here", "Holds in part or not at all here"

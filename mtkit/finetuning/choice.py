@@ -9,10 +9,10 @@ from typing import Any
 
 from mtkit.assembly.translator import load_translator
 from mtkit.assembly.validator import evenly_spaced
+from mtkit.display import count_of
 from mtkit.evaluation.comparison import compare
 from mtkit.evaluation.metrics import choose_metrics
 from mtkit.evaluation.table import HEADINGS
-from mtkit.io.counts import count_of
 from mtkit.io.files import atomic_folder, hash_file, write_bytes
 from mtkit.io.records import write_record
 from mtkit.model_folder.config_file import CONFIG, WEIGHTS, read_config, update_fields

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from mtkit.assembly.initial_weights import VOCAB_TENSORS
+from mtkit.display import count_of
 from mtkit.finetuning.settings import OWN
-from mtkit.io.counts import count_of
 from mtkit.model_folder.folder import read_model
 from mtkit.model_folder.model_card import write_new_model
 from mtkit.text.lines import read_lines

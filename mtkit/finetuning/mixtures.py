@@ -17,9 +17,9 @@ from mtkit.assembly.training import build_model
 from mtkit.assembly.translator import load_translator
 from mtkit.assembly.validator import evenly_spaced
 from mtkit.corpus.config import MonolingualFile, ParallelFiles
+from mtkit.display import Table
 from mtkit.evaluation.score import bleu_of
 from mtkit.io.files import temporary_folder
-from mtkit.io.table import Table
 from mtkit.model_folder.folder import read_metadata, read_model, read_tokenizers
 from mtkit.model_folder.model_card import write_new_model
 from mtkit.pipeline.run_folder import RunFolder

@@ -11,6 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from mtkit.assembly.translator import load_translator
 from mtkit.corpus.config import ParallelFiles
+from mtkit.display import Table
 from mtkit.evaluation.comparison import Comparison, compare
 from mtkit.evaluation.score import metrics_of_run
 from mtkit.evaluation.table import score_table, signature_lines
@@ -18,7 +19,6 @@ from mtkit.finetuning.choice import AFTER, BEFORE, ModelChoice, tuned_model
 from mtkit.finetuning.mixtures import MIXTURE, Mixtures
 from mtkit.io.files import hash_file, write_text
 from mtkit.io.records import write_record
-from mtkit.io.table import Table
 from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.pipeline.run_folder import RunFolder, read_json
 from mtkit.pipeline.score_test_sets import translation_fingerprint

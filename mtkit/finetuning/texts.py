@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from mtkit.display import count_of
 from mtkit.documents.choose import REMEDIES, format_of, suffixes
 from mtkit.documents.pairs import read_pairs
 from mtkit.documents.source import Report
 from mtkit.errors import DataError, UsageError
-from mtkit.io.counts import count_of
 from mtkit.io.files import atomic_folder, hash_file, require_regular_file
 from mtkit.io.records import Json
 from mtkit.pipeline.setup.held_out import Pair, ParallelText, SplitReport, split_corpus

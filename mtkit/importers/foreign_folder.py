@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, RecipeError
 from mtkit.importers.torch_file import read_torch_file
 from mtkit.inference.packing import as_float32
 from mtkit.io.files import read_file
 from mtkit.io.json_text import parse_json
-from mtkit.io.printable import printable
 from mtkit.model_folder.safetensors_file import map_tensors
 from mtkit.recipe.yaml_reader import read_yaml
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from mtkit.display import printable
 from mtkit.errors import MissingInputError, require_extra
 from mtkit.importers.foreign_folder import INDEX, PICKLED, SAFETENSORS
-from mtkit.io.printable import printable
 
 _NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 FILES = ("*.json", "*.spm", "*.model", "README.md", SAFETENSORS, INDEX, "model-*.safetensors")  # PICKLED comes last

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.importers.architectures.architecture import ForeignArchitecture
 from mtkit.importers.architectures.bart_layers import OUTPUT_BIAS
@@ -20,7 +21,6 @@ from mtkit.importers.marian_npz import MarianFolder, is_marian_folder
 from mtkit.importers.vocabulary import TOKENIZER_SETTINGS, ForeignTokenizers, LanguagePair
 from mtkit.inference.weight_shapes import transformer_weights
 from mtkit.io.lock import OutputLock
-from mtkit.io.printable import printable
 from mtkit.model_folder.config_file import CONFIG, require_replaceable
 from mtkit.model_folder.folder import ModelMetadata, write_model
 from mtkit.model_folder.model_card import licence_note, model_card

@@ -22,6 +22,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, RecipeError
 from mtkit.importers.architectures.architecture import require
 from mtkit.importers.architectures.bart_layers import DECODER, ENCODER, LAYER, OUTPUT_BIAS, SHARED
@@ -29,7 +30,6 @@ from mtkit.importers.foreign_folder import GENERATION, MAX_LAYERS, Fields, Forei
 from mtkit.importers.vocabulary import read_pieces
 from mtkit.inference.packing import as_float32
 from mtkit.io.files import translate_read_errors
-from mtkit.io.printable import printable
 from mtkit.model_folder.config_file import CONFIG
 from mtkit.recipe.yaml_reader import read_yaml
 

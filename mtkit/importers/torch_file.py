@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.display import printable
 from mtkit.errors import DataError
 from mtkit.io.files import require_regular_file, translate_read_errors
-from mtkit.io.printable import printable
 
 # the storage classes of torch, and the numpy types of their bytes; bfloat16 as the bits
 STORAGES: dict[str, type[np.generic]] = {

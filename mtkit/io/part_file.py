@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from mtkit.display import count_of
 from mtkit.errors import DataError, MissingInputError
-from mtkit.io.counts import count_of
 from mtkit.io.files import translate_read_errors, translate_write_errors
 from mtkit.io.growing_file import GrowingFile, part_of, refuse_special_file
 from mtkit.io.json_text import parse_json

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit import __version__
-from mtkit.io.table import Table, TableFormat
+from mtkit.display import Table, TableFormat
 from mtkit.model_folder.config_file import LEXICON, WEIGHTS, update_model_card
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_metadata, read_model, write_model
 from mtkit.model_folder.weights_file import num_parameters

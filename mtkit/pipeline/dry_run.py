@@ -9,7 +9,7 @@ import torch
 
 from mtkit.assembly.measure_training import SENTENCE_TOKENS, MicroBatchCost, TrialTraining
 from mtkit.corpus.config import has_training_text, training_text
-from mtkit.io.counts import about_duration, count_of, format_bytes
+from mtkit.display import about_duration, count_of, format_bytes
 from mtkit.recipe.defaults.facts import corpus_statistics
 from mtkit.recipe.defaults.schedule import updates_of_epochs
 from mtkit.recipe.sections import Recipe

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from mtkit.display import count_of
 from mtkit.evaluation.calibration import NUM_BINS, Calibration
-from mtkit.io.counts import count_of
 from mtkit.translate.score import MAX_NATS, ForcedScore
 
 

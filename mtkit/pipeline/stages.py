@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.corpus.store import Store
+from mtkit.display import count_of
 from mtkit.errors import RecipeError, UsageError
 from mtkit.evaluation.comparison import Comparison
 from mtkit.evaluation.config import EvaluationConfig, ReportOptions
 from mtkit.evaluation.metrics import require_moses
 from mtkit.evaluation.tokenizer_choice import check_tokenizer_installed
-from mtkit.io.counts import count_of
 from mtkit.model_folder.folder import find_model
 from mtkit.pipeline.open_run import Run, open_run
 from mtkit.pipeline.plots import draw_plots

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import torch
 
+from mtkit.display import count_of
 from mtkit.errors import ComputeError, Interrupted, MtkitError, UsageError
 from mtkit.hardware import parse_device
-from mtkit.io.counts import count_of
 from mtkit.io.files import atomic_folder, translate_read_errors, translate_write_errors
 from mtkit.io.lock import RunLock
 from mtkit.pipeline.open_run import open_run

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mtkit.display import Table, TableFormat
 from mtkit.evaluation.comparison import Comparison, compare
 from mtkit.evaluation.word_statistics import repetition_rate
-from mtkit.io.table import Table, TableFormat
 from mtkit.study.config import StudyConfig
 from mtkit.study.load import Study
 from mtkit.study.measures import group_names, lines_by_length

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mtkit.display import Table, format_duration
 from mtkit.errors import MissingInputError
-from mtkit.io.counts import format_duration
 from mtkit.io.lock import RunLock
-from mtkit.io.table import Table
 from mtkit.pipeline.dry_run import TrainingEstimate, estimate_training
 from mtkit.study.jobs import DeviceSlot, prepare_runs, run_jobs
 from mtkit.study.load import Study

@@ -22,8 +22,8 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
+from mtkit.display import count_of
 from mtkit.errors import DataError, MissingExtraError
-from mtkit.io.counts import count_of
 from mtkit.io.files import require_regular_file, translate_read_errors
 
 COMPRESSION_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")  # of file names; what is read depends on the content alone

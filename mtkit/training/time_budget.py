@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import NamedTuple
 
+from mtkit.display import format_duration
 from mtkit.errors import UsageError
-from mtkit.io.counts import format_duration
 from mtkit.training.config import TrainingConfig
 from mtkit.training.distributed.process_group import ProcessGroup
 from mtkit.training.monitoring.meter import Stopwatch

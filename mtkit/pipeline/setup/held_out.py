@@ -12,8 +12,8 @@ from typing import IO
 
 from mtkit.corpus.line_shift import forbid_shifted_lines
 from mtkit.corpus.split import GIVE_HELD_OUT, HeldOutLines, Part, SplitLimits, TextFindings, hash_pairs, read_pairs
+from mtkit.display import count_of
 from mtkit.errors import DataError, UsageError
-from mtkit.io.counts import count_of
 from mtkit.io.files import atomic_folder, changed_files, hash_file, hash_files
 from mtkit.io.records import Json, read_record, write_record
 from mtkit.text.lines import check_line_counts

@@ -18,11 +18,11 @@ from typing import Any
 from torch import Tensor
 
 from mtkit import __version__
+from mtkit.display import Table
 from mtkit.errors import DamagedError, FormatError, MissingInputError
 from mtkit.io.files import atomic_folder, hash_file, read_file, translate_write_errors
 from mtkit.io.json_text import parse_json
 from mtkit.io.lock import clean_up_folder
-from mtkit.io.table import Table
 from mtkit.training.checkpoints.tensor_file import read_tensors, write_tensors
 
 FORMAT = 2  # raised when older versions cannot read what this version writes

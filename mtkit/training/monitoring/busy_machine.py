@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import torch
 
-from mtkit.io.counts import about_duration, count_of
+from mtkit.display import about_duration, count_of
 
 STAT = Path("/proc/stat")
 MIN_SECONDS = 5.0  # of a measurement

@@ -48,11 +48,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
+from mtkit.display import printable
 from mtkit.errors import MissingInputError
 from mtkit.io.files import read_file, translate_read_errors, translate_write_errors, write_bytes
 from mtkit.io.json_text import finite
 from mtkit.io.lock import is_locked
-from mtkit.io.printable import printable
 from mtkit.io.records import parse_record_line, record_line
 
 # events that a resumed training repeats

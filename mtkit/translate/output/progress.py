@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TextIO
 
-from mtkit.io.counts import format_clock
+from mtkit.display import format_clock
 from mtkit.translate.translation import Translation
 
 TERMINAL_SECONDS = 1.0  # between two updates of the line at a terminal

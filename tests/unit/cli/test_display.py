@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from mtkit.cli.display import LiveDisplay, open_display
-from mtkit.io.counts import format_clock
+from mtkit.display import format_clock
 from mtkit.training.monitoring.log import PlainDisplay
 
 EVENTS: list[tuple[str, int | None, dict[str, Any]]] = [

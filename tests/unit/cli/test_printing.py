@@ -10,7 +10,7 @@ import pytest
 
 from mtkit.cli import entry
 from mtkit.cli.printing import print_data, print_lines, print_results
-from mtkit.io.table import Table, TableFormat, columns_of
+from mtkit.display import Table, TableFormat, columns_of
 from tests.toy.training import toy_config, toy_train
 
 ESCAPE = "\x1b]52;c;QUJD\x07 \u202etxt"

@@ -11,7 +11,7 @@ import pytest
 import shellingham
 
 from mtkit.cli import entry
-from mtkit.io.cpu_quota import limit_spinning
+from mtkit.hardware import limit_spinning
 
 COMPLETE = {"_MTKIT_COMPLETE": "complete_bash", "COMP_WORDS": "mtkit tra", "COMP_CWORD": "1"}
 HEAVY = ("torch", "numpy", "sentencepiece", "sacrebleu", "yaml", "rich")
@@ -50,9 +50,9 @@ def test_an_error_of_a_recipe_appears_before_torch_is_imported(command: str, key
 @pytest.mark.parametrize("command", ["train", "run"])
 def test_spinning_is_limited_before_torch_reads_the_environment(command: str) -> None:
     code = (
-        "import os, sys\nfrom mtkit.cli import entry\nfrom mtkit.io import cpu_quota\n"
-        "limit = cpu_quota.limit_spinning\n"
-        "cpu_quota.limit_spinning = lambda: (limit(), print('torch' in sys.modules, os.environ['GOMP_SPINCOUNT']))\n"
+        "import os, sys\nfrom mtkit.cli import entry\nfrom mtkit import hardware\n"
+        "limit = hardware.limit_spinning\n"
+        "hardware.limit_spinning = lambda: (limit(), print('torch' in sys.modules, os.environ['GOMP_SPINCOUNT']))\n"
         f"entry.execute(['{command}', 'missing.yaml'])"
     )
     assert python(code) == "False 1000\n"

@@ -30,6 +30,7 @@ TABLE: dict[str, set[str]] = {
     "errors": set(),
     "signals": set(),
     "hardware": set(),
+    "display": set(),
     "io": set(),
     "config": set(),
     "text": set(),
@@ -65,7 +66,7 @@ TABLE: dict[str, set[str]] = {
 
 
 # `__init__` for __version__ alone, by a test below
-OPEN_TO_ALL = {"errors", "signals", "hardware", "io", "config", "__init__"}
+OPEN_TO_ALL = {"errors", "signals", "hardware", "display", "io", "config", "__init__"}
 
 
 def sub_package(module: str) -> str:

@@ -28,8 +28,8 @@ def import_(
     import sys
 
     from mtkit.cli.printing import print_data
+    from mtkit.display import printable
     from mtkit.importers.import_model import Languages, import_model
-    from mtkit.io.printable import printable
 
     for sentence in import_model(model, output, Languages(src_lang, tgt_lang)):
         sys.stderr.write(printable(sentence) + "\n")

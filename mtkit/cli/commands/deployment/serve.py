@@ -68,7 +68,7 @@ def serve(
     what it has accepted; SIGHUP exchanges models whose folders have changed.
     """
     from mtkit.cli.printing import print_notes
-    from mtkit.io.cpu_quota import available_cores
+    from mtkit.hardware import available_cores
 
     try:
         from mtkit.serve.server import serve as serve_models

@@ -12,10 +12,10 @@ from mtkit.cli.options import Format, JsonFile, forbid_overwriting_input, forbid
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mtkit.display import TableFormat
     from mtkit.evaluation.comparison import Comparison
     from mtkit.evaluation.config import MetricName, ReportOptions
     from mtkit.evaluation.score import Scores
-    from mtkit.io.table import TableFormat
 
 BleuTokenizer = Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "flores200", "char", "none"]
 

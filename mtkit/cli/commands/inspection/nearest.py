@@ -29,8 +29,8 @@ def nearest(
     """
     from mtkit.analysis.nearest_words import WordVectors
     from mtkit.cli.printing import print_results
+    from mtkit.display import Table
     from mtkit.errors import UsageError
-    from mtkit.io.table import Table
 
     if analogy and len(words) != 3:
         raise UsageError(f"nearest: --analogy takes three words, not {len(words)}")

@@ -56,7 +56,7 @@ def run(
     The stages are tokenizer, corpus, training, translation of the test sets, and scores. Stages whose inputs are
     unchanged are skipped and reported.
     """
-    from mtkit.io.cpu_quota import limit_spinning
+    from mtkit.hardware import limit_spinning
     from mtkit.recipe.defaults.facts import check_budget
     from mtkit.recipe.recipe import read_recipe
 

@@ -107,8 +107,7 @@ def finetune(
     from mtkit.cli.printing import print_lines, print_results
     from mtkit.finetuning.finetune import FinetuneOptions, finetune
     from mtkit.finetuning.texts import GivenText
-    from mtkit.hardware import on_device, tune_malloc
-    from mtkit.io.cpu_quota import limit_spinning
+    from mtkit.hardware import limit_spinning, on_device, tune_malloc
 
     options = FinetuneOptions(
         base=model,

@@ -38,7 +38,7 @@ def study(
     Each variant is trained from several seeds, each in a run folder, and all are compared in one table. After an
     interruption the same command resumes; finished runs are skipped.
     """
-    from mtkit.io.cpu_quota import limit_spinning
+    from mtkit.hardware import limit_spinning
 
     limit_spinning()
 

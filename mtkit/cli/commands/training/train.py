@@ -19,7 +19,7 @@ def train(
 
     Tokenizer and corpus are prepared first if they are missing.
     """
-    from mtkit.io.cpu_quota import limit_spinning
+    from mtkit.hardware import limit_spinning
     from mtkit.recipe.defaults.facts import check_budget
     from mtkit.recipe.recipe import read_recipe
 

@@ -1,13 +1,74 @@
-"""Tables in every form that mtkit prints: text that fits the terminal, Markdown, LaTeX, TSV, and JSON."""
+"""Text that people read on a terminal: counts and durations in sentences, tables, and no control characters.
+
+A terminal obeys escape sequences in text: OSC 52 writes the clipboard, others move the cursor or change the title.
+"""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mtkit.io.printable import printable
+MAX_LINE = 1000  # characters of a line of a message; a sample of text is seldom longer
+_KEPT = 100  # characters of a shortened line's end
+
+# C0 without tab and newline, DEL, C1; line and paragraph separators; directional marks, embeddings, overrides and
+# isolates (Unicode 16, UAX 9); tag characters, which are invisible; single surrogates, which no terminal can encode
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
+def printable(text: str, max_line: int = MAX_LINE) -> str:
+    r"""Escape what a terminal would obey, as in `\x1b`, and shorten lines; line breaks are kept.
+
+    Args:
+        max_line: characters of a line that is not shortened; a longer one keeps both ends and states its length.
+    """
+    if len(text) > max_line:
+        text = "\n".join(_shorten(line, max_line) for line in text.split("\n"))
+    return _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def _shorten(line: str, max_line: int) -> str:
+    if len(line) <= max_line:
+        return line
+    return f"{line[: max_line - _KEPT]}... ({len(line):,} characters) ...{line[-_KEPT:]}"
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 pair", "1,234 pairs"; the noun takes -s."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration in the largest unit of which it has at least two, or in seconds."""
+    if seconds < 1:
+        return "less than a second"
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return count_of(round(seconds), "second")
+
+
+def about_duration(seconds: float) -> str:
+    """Return a duration as an estimate: "about 3 hours", or "less than a second"."""
+    return format_duration(seconds) if seconds < 1 else f"about {format_duration(seconds)}"
+
+
+def format_clock(seconds: float) -> str:
+    """Seconds as minutes or hours: 90 -> 1:30, 3700 -> 1:01:40."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def format_bytes(size: float) -> str:
+    """Format a size in gigabytes or megabytes."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
 
 GAP = 2  # spaces between columns
 MIN_FOLDED = 12  # characters of a column whose cells are folded

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.io import cpu_quota
-from mtkit.io.cpu_quota import available_cores, limit_threads
+from mtkit import hardware
+from mtkit.hardware import available_cores, limit_threads
 
 
 @pytest.fixture
@@ -58,13 +58,13 @@ def test_other_content_is_no_quota(tmp_path: Path, cores: int, content: str) -> 
 
 
 def test_threads_follow_the_quota_unless_they_are_set(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_quota, "available_cores", lambda: 3)
+    monkeypatch.setattr(hardware, "available_cores", lambda: 3)
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     limit_threads()
     assert os.environ["OMP_NUM_THREADS"] == "5"
     monkeypatch.delenv("OMP_NUM_THREADS")
     limit_threads()
     assert os.environ.pop("OMP_NUM_THREADS") == "3"
-    monkeypatch.setattr(cpu_quota, "available_cores", lambda: 16)
+    monkeypatch.setattr(hardware, "available_cores", lambda: 16)
     limit_threads()
     assert "OMP_NUM_THREADS" not in os.environ
