@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from mtkit.documents.encoding import Survey
 from mtkit.documents.reading import split_stretches
 from mtkit.documents.unit import TextUnit
-from mtkit.text.structure.marked import Marked
+from mtkit.text.marked import Marked
 
 if TYPE_CHECKING:
     import zipfile

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from mtkit.text.structure.marked import Mark, Marked, join_marked
+from mtkit.text.marked import Mark, Marked, join_marked
 
 _BRANCHES = r"plural|select|selectordinal"
 _BEGINNING = re.compile(rf"\{{\s*[\w.-]+\s*,\s*(?:{_BRANCHES}|choice)\s*,")

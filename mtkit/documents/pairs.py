@@ -10,7 +10,7 @@ from mtkit.documents.choose import format_of, suffixes
 from mtkit.documents.source import DocumentSource, Report, ignore
 from mtkit.errors import UsageError
 from mtkit.io.files import require_regular_file, translate_read_errors
-from mtkit.text.structure.marked import Marked
+from mtkit.text.marked import Marked
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from mtkit.documents.encoding import BYTE_ORDER_MARKS, CHUNK, Survey, guess_enco
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.reading import decode_chunks
 from mtkit.documents.unit import StretchError
+from mtkit.documents.xml_check import XmlCheck, XmlError
 from mtkit.errors import DataError, UsageError
-from mtkit.text.structure.xml_check import XmlCheck, XmlError
 
 T = TypeVar("T")
 Report = Callable[[str], None]

@@ -23,9 +23,9 @@ from mtkit.documents.source import DocumentSource, Report, ignore
 from mtkit.documents.unit import TextUnit, apply_edits, place_in_order
 from mtkit.errors import DataError
 from mtkit.io.files import require_regular_file, translate_read_errors, write_atomically
-from mtkit.text.form.plain import speaker_dash
-from mtkit.text.form.spans import needs_translation
-from mtkit.text.structure.marked import Marked, join_marked, place_marks
+from mtkit.text.marked import Marked, join_marked, place_marks
+from mtkit.text.normalise import speaker_dash
+from mtkit.text.spans import needs_translation
 
 
 class LineTranslation(Protocol):

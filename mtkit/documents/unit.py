@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mtkit.text.structure.marked import Mark, Marked
+from mtkit.text.marked import Mark, Marked
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,12 +116,12 @@ def _left_to_the_caller(tokenizer: TokenizerConfig) -> list[str]:
     if tokenizer.normaliser != "none":
         sentences.append(
             f"normaliser {tokenizer.normaliser} is not part of the export: give the other program text with single "
-            "spaces, none at the ends, and without invisible characters (mtkit/text/form/plain.py)"
+            "spaces, none at the ends, and without invisible characters (mtkit/text/normalise.py)"
         )
     if tokenizer.robustness:
         sentences.append(
             "lines in capitals: mtkit translates them as lower case, and writes the translation in capitals; the other "
-            "program does not (mtkit/text/form/variants.py)"
+            "program does not (mtkit/text/variants.py)"
         )
     if tokenizer.copy_tokens:
         sentences.append(

@@ -14,11 +14,11 @@ from mtkit.errors import DataError, UsageError
 from mtkit.importers.foreign_folder import GENERATION, Fields, ForeignFolder, shown
 from mtkit.importers.generation import never_generated
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.special_tokens import SPECIAL_TOKENS
 from mtkit.text.subword.import_tokenizer import model_type_of
 from mtkit.text.subword.mapped_vocabulary import TokenList, with_vocabulary
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
+from mtkit.text.vocab import SPECIAL_TOKENS
 
 SENTENCEPIECE = "sentencepiece.bpe.model"  # of models that share one vocabulary
 VOCABULARY, TOKENIZER_SETTINGS = "vocab.json", "tokenizer_config.json"

@@ -73,7 +73,7 @@ class ModelMetadata:
         length_ratio: target tokens for each source token of the training text; None: unknown.
         search: default search configuration.
         tags: names of the tags that a source may begin with, in the order of their numbers.
-        forms: typographic characters of the training sources that are read as they are, see text/form/folding.py; null:
+        forms: typographic characters of the training sources that are read as they are, see text/normalise.py; null:
             unknown.
         requires_tag: every training source began with a tag, so that a source without one is out of domain.
         is_language_model: the model was trained without sources, and generates or scores text.

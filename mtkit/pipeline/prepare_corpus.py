@@ -55,7 +55,7 @@ class PreparedCorpora:
         Args:
             weights: of the corpora in the training; None counts the lines.
         """
-        from mtkit.text.structure.sentences import sentence_ends  # its patterns take long to compile
+        from mtkit.text.sentences import sentence_ends  # its patterns take long to compile
 
         counts = []
         for store, weight in zip(self.train, weights, strict=True):

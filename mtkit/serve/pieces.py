@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mtkit.text.form.plain import plain
-from mtkit.text.structure.sentences import split_sentences
+from mtkit.text.normalise import plain
+from mtkit.text.sentences import split_sentences
 from mtkit.translate.segments.merge import space_between
 
 PIECE = 800  # characters of a group of sentences

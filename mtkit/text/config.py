@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from mtkit.config import Limits, config
-from mtkit.text.form.plain import Normaliser
-from mtkit.text.normalise import Normalisation
+from mtkit.text.normalise import Normalisation, Normaliser
 
 ModelType = Literal["bpe", "byte_bpe", "unigram", "wordpiece", "word", "char"]
 

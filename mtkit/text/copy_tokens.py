@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from mtkit.text.form.spans import Span, find_spans
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.special_tokens import reserved_token
+from mtkit.text.spans import Span, find_spans
 from mtkit.text.subword.tokenizer import Tokenizer
+from mtkit.text.vocab import reserved_token
 
 COPY_VERSION = "copies-1"  # of these rules, which determine the ids of a text
 NUM_COPIES = 14  # of a line; further spans stay text

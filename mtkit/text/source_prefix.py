@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from mtkit.config import Limits, config
 from mtkit.errors import UsageError
-from mtkit.text.special_tokens import NUM_TAGS, tag_token
+from mtkit.text.vocab import NUM_TAGS, tag_token
 
 if TYPE_CHECKING:
     from mtkit.text.tokenizer import TokenizerPair

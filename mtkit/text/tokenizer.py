@@ -12,8 +12,7 @@ from mtkit.errors import DataError
 from mtkit.io.records import read_record, write_record
 from mtkit.text.config import TokenizerConfig, stored_tokenizer
 from mtkit.text.copy_tokens import COPY_VERSION, CopyTokens, copied_texts, pair_places, source_places
-from mtkit.text.form.folding import Folding
-from mtkit.text.form.plain import plain
+from mtkit.text.normalise import Folding, plain
 from mtkit.text.subword.tokenizer import Side, Tokenizer
 
 FORMAT = 2  # of tokenizer.json

@@ -20,16 +20,13 @@ from mtkit.errors import DataError, MtkitError
 from mtkit.io.files import write_bytes, write_text
 from mtkit.signals import call_interruptibly
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.form.folding import kept_forms
 from mtkit.text.lines import Text, count_lines_and_bytes, read_lines
-from mtkit.text.normalise import SPACE_MARK, count_unrepresentable, normalise
-from mtkit.text.special_tokens import SPECIAL_TOKENS
-from mtkit.text.subword.alphabet import BYTE_LEVEL, ByteLevel, PrivateUse
-from mtkit.text.subword.padding import pad_vocabulary
-from mtkit.text.subword.setting_errors import RECIPE_KEYS, SettingNames
-from mtkit.text.subword.tokenizer import FIRST_SPECIAL_ID, UNKNOWN_SURFACE, Tokenizer
-from mtkit.text.subword.word_piece import word_piece_vocabulary
+from mtkit.text.normalise import SPACE_MARK, count_unrepresentable, kept_forms, normalise
+from mtkit.text.subword.listed_vocabulary import word_piece_vocabulary
+from mtkit.text.subword.mapped_vocabulary import pad_vocabulary
+from mtkit.text.subword.tokenizer import BYTE_LEVEL, FIRST_SPECIAL_ID, UNKNOWN_SURFACE, ByteLevel, PrivateUse, Tokenizer
 from mtkit.text.tokenizer import TokenizerPair, model_names, prepared
+from mtkit.text.vocab import SPECIAL_TOKENS
 
 MAX_LINE_BYTES = 4192  # sentencepiece's own limit; longer lines are rarely sentences
 MAX_SAMPLE_BYTES = 80 << 20  # of training text; the trainer needs about six times the memory of its text
@@ -79,6 +76,55 @@ class TokenizerReport:
         if self.replaced_chars:
             counts.append(f"{self.replaced_chars:,} unrepresentable characters replaced")
         return "; ".join(counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingNames:
+    """Names of the settings that a message proposes to change, by default the keys of a recipe.
+
+    Attributes:
+        min_frequency: occurrences of a word or character of the vocabulary.
+        character_coverage: share of the characters in the vocabulary; None: the user cannot set it.
+    """
+
+    vocab_size: str = "tokenizer.vocab_size"
+    min_frequency: str = "tokenizer.min_frequency"
+    character_coverage: str | None = "tokenizer.character_coverage"
+
+    def too_large(self, config: TokenizerConfig, files: str, largest: int) -> DataError:
+        """Return the error of a vocabulary that is larger than a text can give."""
+        return DataError(
+            f"{self.vocab_size}: {config.vocab_size} is too large for the text of {files}; the maximum for model_type "
+            f"{config.model_type} is {largest}"
+        )
+
+    def too_small(self, config: TokenizerConfig, files: str, *, smallest: int, reserved: int) -> DataError:
+        """Return the error of a vocabulary without room for its characters.
+
+        Args:
+            reserved: number of tokens that are no text.
+        """
+        is_too_small = f"{self.vocab_size}: {config.vocab_size} is too small"
+        if config.model_type == "byte_bpe":
+            return DataError(
+                f"{is_too_small}: the reserved tokens and the 256 bytes of a byte_bpe model need at least {smallest}; "
+                "raise it"
+            )
+        other = "" if self.character_coverage is None else f", or lower {self.character_coverage}"
+        return DataError(
+            f"{is_too_small}: the {reserved} reserved tokens and the characters of {files} need at least {smallest}; "
+            f"raise it{other}"
+        )
+
+    def too_rare(self, config: TokenizerConfig, files: str, most: int) -> DataError:
+        """Return the error of a vocabulary that would be empty; `most`: occurrences of the most frequent word."""
+        return DataError(
+            f"{self.min_frequency}: no {config.model_type} of {files} occurs {config.min_frequency} times; lower it to "
+            f"at most {most}"
+        )
+
+
+RECIPE_KEYS = SettingNames()
 
 
 def train_pair(

@@ -1,8 +1,44 @@
-"""Size and special ids of a vocabulary."""
+"""Vocabularies: their size and special ids, and the special tokens that all of them reserve and no text can produce.
+
+Special tokens are sentencepiece *control* symbols: the characters `<sep>` in a text are segmented as ordinary
+characters. All are reserved from the start, because adding a token later would change the shape of every embedding and
+output matrix.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+SEPARATOR = "<sep>"  # reserved for document translation; no model uses it yet
+MASK = "<mask>"  # replaces a masked token in pre-training
+
+NUM_TAGS = 32
+NUM_SENTINELS = 32
+NUM_RESERVED = 32
+
+
+def tag_token(number: int) -> str:
+    """The token of a language, domain or corpus tag; the recipe decides the meaning of each number."""
+    return f"<tag{number}>"
+
+
+def sentinel_token(number: int) -> str:
+    """The sentinel token of the n-th removed span (T5, Raffel et al. 2020, sec. 3.1.4)."""
+    return f"<span{number}>"
+
+
+def reserved_token(number: int) -> str:
+    """A token for spans that are copied (see copy_tokens.py), or without a meaning yet."""
+    return f"<spare{number}>"
+
+
+SPECIAL_TOKENS: tuple[str, ...] = (
+    SEPARATOR,
+    MASK,
+    *(tag_token(number) for number in range(NUM_TAGS)),
+    *(sentinel_token(number) for number in range(NUM_SENTINELS)),
+    *(reserved_token(number) for number in range(NUM_RESERVED)),
+)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from mtkit.errors import DataError
 from mtkit.io.files import require_regular_file
 from mtkit.text.lines import read_lines
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.subword.bpe_codes import CONTINUES
+from mtkit.text.subword.listed_vocabulary import CONTINUES
 from mtkit.text.subword.tokenizer import Tokenizer
 
 

@@ -31,8 +31,8 @@ from pathlib import Path
 import mtkit
 from mtkit.assembly.translator import load_translator
 from mtkit.evaluation.score import score
-from mtkit.text.form.spans import find_spans, missing_spans
 from mtkit.text.lines import read_lines
+from mtkit.text.spans import find_spans, missing_spans
 from mtkit.translate.fidelity.glossary import Glossary
 from mtkit.translate.translation import Translation
 

@@ -12,8 +12,8 @@ from mtkit.corpus.noise.row_rng import RowRandom
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.store import Store
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.special_tokens import MASK, NUM_SENTINELS, sentinel_token
 from mtkit.text.subword.tokenizer import Tokenizer
+from mtkit.text.vocab import MASK, NUM_SENTINELS, sentinel_token
 
 _SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 _CLOSING = "\"'»«”’)]"  # may follow the punctuation mark at the end of a sentence

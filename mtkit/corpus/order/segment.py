@@ -15,9 +15,9 @@ from mtkit.corpus.order.hash_rng import hash_seed, uniform01
 from mtkit.corpus.order.order import SampleWindow
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.store import SIDES, Store
-from mtkit.text.form.variants import pair_variant
 from mtkit.text.subword.tokenizer import Side
 from mtkit.text.tokenizer import TokenizerPair
+from mtkit.text.variants import pair_variant
 
 _NOISE_SEED = 2  # next to 0 and 1, the seeds of the two sides' segmentations
 _VARIANT_SEED = 3

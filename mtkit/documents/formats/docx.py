@@ -16,8 +16,8 @@ from typing import NamedTuple
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.markup import escape_xml, unescape_xml
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
+from mtkit.documents.xml_check import XmlCheck, XmlError
 from mtkit.errors import DataError
-from mtkit.text.structure.xml_check import XmlCheck, XmlError
 
 _PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
 _PART_TYPES = ("/header", "/footer", "/footnotes", "/endnotes")  # ends of the types of relationships to other parts

@@ -22,7 +22,7 @@ from mtkit.documents.markup import (
 from mtkit.documents.reading import MAX_STRETCH, element_stretches
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
 from mtkit.text.language import is_language
-from mtkit.text.structure.marked import Marked
+from mtkit.text.marked import Marked
 
 _PAIRED = frozenset({"g", "pc", "mrk", "hi"})  # inline elements whose content is text
 _NEW = frozenset({"", "new", "needs-translation", "initial"})  # states of a target that may be no translation yet

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.reading import split_stretches
 from mtkit.documents.unit import StretchError, TextUnit, has_words
-from mtkit.text.structure.marked import Marked
+from mtkit.text.marked import Marked
 
 _STRINGS = r'(?:[ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*(?:\r?\n|\Z))+'
 _FIELD = re.compile(rf"[ \t]*(?P<name>msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*+(?P<strings>{_STRINGS})")

@@ -13,7 +13,7 @@ from mtkit.documents.encoding import Survey, known_encoding
 from mtkit.documents.format import XML_ENCODING, DocumentFormat
 from mtkit.documents.markup import escape_xml, html_attributes, html_tags
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
-from mtkit.text.structure.marked import Marked
+from mtkit.text.marked import Marked
 
 
 def _names(text: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ import re
 
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.unit import StretchError, TextUnit, has_words
-from mtkit.text.structure.marked import Marked
+from mtkit.text.marked import Marked
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]')
 _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.reading import split_stretches
 from mtkit.documents.unit import TextUnit, has_words
-from mtkit.text.structure.marked import Marked
+from mtkit.text.marked import Marked
 
 _LINE_END = re.compile(r"\r\n?(?!\Z)|\n|\r\n")
 

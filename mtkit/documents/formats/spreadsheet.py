@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.documents.format import DocumentFormat
+from mtkit.documents.xml_check import XmlCheck, XmlError
 from mtkit.errors import DataError, require_extra
-from mtkit.text.structure.xml_check import XmlCheck, XmlError
 
 MAX_SIZE = 1 << 28  # bytes of all members without compression: openpyxl holds a sheet in memory
 MAX_ROWS = 1 << 20  # of a sheet, as Excel has it

@@ -10,7 +10,7 @@ from mtkit.documents.format import DocumentFormat, DocumentOptions
 from mtkit.documents.markup import possessive
 from mtkit.documents.reading import split_stretches
 from mtkit.documents.unit import StretchError, TextUnit, has_words
-from mtkit.text.structure.marked import Marked
+from mtkit.text.marked import Marked
 
 _LINE_END = re.compile(r"\n|\r(?!\n|\Z)")  # a carriage return at the end of a chunk may be half of one
 _QUOTED = '"' + possessive('[^"]|""') + '"'

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mtkit.recipe.defaults.facts import Choice, Facts, Values
 from mtkit.recipe.defaults.schedule import expected_epochs, is_short
-from mtkit.text.special_tokens import SPECIAL_TOKENS
+from mtkit.text.vocab import SPECIAL_TOKENS
 
 
 @dataclass(frozen=True)

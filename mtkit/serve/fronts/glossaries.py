@@ -8,11 +8,11 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from mtkit.documents.glossary import cells_of
 from mtkit.errors import DataError
 from mtkit.serve.core import Direction, TranslationService
 from mtkit.serve.fronts.requests import MAX_TERMS, RequestFields, terms_as_json
 from mtkit.serve.request_error import RequestError
-from mtkit.translate.fidelity.glossary import cells_of
 
 MAX_GLOSSARIES = 1000
 MAX_BYTES = 64 << 20  # of all of them

@@ -14,7 +14,7 @@ from mtkit.serve.core import LINE_END, RequestOptions, TranslationService
 from mtkit.serve.fronts.exchange import while_connected
 from mtkit.serve.fronts.requests import admit
 from mtkit.serve.languages import RIGHT_TO_LEFT, normal_code
-from mtkit.text.structure.sentences import split_sentences
+from mtkit.text.sentences import split_sentences
 
 FOLDER = Path(__file__).parents[1] / "page"
 FILES = ("style.css", "app.js", "view.js", "icon.svg")

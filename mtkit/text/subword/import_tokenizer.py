@@ -20,10 +20,8 @@ from mtkit.io.files import read_file
 from mtkit.text.config import ModelType, TokenizerConfig, TokenizerFiles
 from mtkit.text.lines import Text, read_lines
 from mtkit.text.normalise import SPACE_MARK, Normalisation
-from mtkit.text.special_tokens import SPECIAL_TOKENS
-from mtkit.text.subword import mapped_vocabulary, word_piece
-from mtkit.text.subword.bpe_codes import BpeCodes, with_characters, with_header
-from mtkit.text.subword.padding import pad_vocabulary, padded_size
+from mtkit.text.subword.listed_vocabulary import BpeCodes, WordPiece, with_characters, with_header
+from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, pad_vocabulary, padded_size
 from mtkit.text.subword.protobuf import (
     BOS_PIECE,
     EOS_PIECE,
@@ -40,6 +38,7 @@ from mtkit.text.subword.protobuf import (
 )
 from mtkit.text.subword.tokenizer import UNKNOWN_SURFACE, Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
+from mtkit.text.vocab import SPECIAL_TOKENS
 
 _MODEL_TYPES: dict[int, ModelType] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _FIRST_PIECE = re.compile(rb"\n[\x00-\x1f]\n[\x00-\x1f]")  # how a sentencepiece model begins: a field with a short text
@@ -77,9 +76,9 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
                 f"{path}: a piece holds a null character, which sentencepiece refuses; make another by mtkit train-bpe"
             ) from error
         processor = None
-    if content.startswith(word_piece.HEADER):
+    if content.startswith(WordPiece.header):
         return ImportedTokenizer(Tokenizer.load(path, normalisation=normalisation), "wordpiece")
-    if content.startswith(mapped_vocabulary.HEADER):
+    if content.startswith(MappedVocabulary.header):
         kind = model_type_of(first_field(content)[1])
         mapped = Tokenizer.load(path, normalisation=normalisation)
         if mapped.before:

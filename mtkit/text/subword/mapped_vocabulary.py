@@ -1,8 +1,9 @@
-"""A sentencepiece model with the token ids of another vocabulary, as Marian, fairseq and their descendants use it.
+"""Kinds of model files: sentencepiece, sentencepiece with the token ids of another vocabulary, BPE codes, WordPiece.
 
-The file is a sentencepiece model, byte for byte, after one more field that sentencepiece ignores: a JSON object with
-the tokens in the order of their ids and the ids with a meaning. A piece that the vocabulary lacks is unknown, and a
-token that the model lacks is generated as it is, but no text is segmented into it.
+Marian, fairseq and their descendants use a sentencepiece model with another vocabulary. The file is the sentencepiece
+model, byte for byte, after one more field that sentencepiece ignores: a JSON object with the tokens in the order of
+their ids and the ids with a meaning. A piece that the vocabulary lacks is unknown, and a token that the model lacks is
+generated as it is, but no text is segmented into it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,19 @@ import sentencepiece
 
 from mtkit.io.json_text import parse_json
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.subword.listed_vocabulary import UNKNOWN_TEXT
-from mtkit.text.subword.protobuf import bytes_field, first_field
-from mtkit.text.subword_regularization import SubwordSampler
+from mtkit.text.subword.listed_vocabulary import (
+    UNKNOWN_TEXT,
+    BpeCodes,
+    ListedVocabulary,
+    NamedVocabulary,
+    WordPiece,
+    with_unused,
+)
+from mtkit.text.subword.protobuf import PieceType, bytes_field, first_field, piece_field
+from mtkit.text.subword.sampling import SubwordSampler
+from mtkit.text.vocab import Vocab
 
 _VOCABULARY = 1000  # number of the field, among those that sentencepiece_model.proto leaves to others
-HEADER = bytes_field(_VOCABULARY, b"")[:-1]  # how such a file begins
 
 
 @dataclass(frozen=True)
@@ -64,18 +72,10 @@ def with_vocabulary(model: bytes, tokens: TokenList) -> bytes:
     return bytes_field(_VOCABULARY, json.dumps(asdict(tokens), ensure_ascii=False).encode()) + model
 
 
-def with_control_tokens(content: bytes, names: Sequence[str]) -> bytes:
-    """The content of a file with further control tokens after all others."""
-    vocabulary = MappedVocabulary(content)
-    tokens = vocabulary.token_list
-    size = len(tokens.tokens)
-    added = list(range(size, size + len(names)))
-    more = replace(tokens, tokens=[*tokens.tokens, *names], control=[*tokens.control, *added])
-    return with_vocabulary(vocabulary.sentencepiece_model, more)
-
-
-class MappedVocabulary:
+class MappedVocabulary(NamedVocabulary):
     """A sentencepiece model and a vocabulary, with those methods of SentencePieceProcessor that Tokenizer calls."""
+
+    header = bytes_field(_VOCABULARY, b"")[:-1]
 
     def __init__(self, content: bytes) -> None:
         """Parse the content of a file; RuntimeError if it is not valid."""
@@ -87,10 +87,10 @@ class MappedVocabulary:
         except (ValueError, TypeError) as error:
             raise RuntimeError(f"the vocabulary is not valid: {error}") from error
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.sentencepiece_model)
-        self._names = self.token_list.tokens
-        self._ids = {name: token_id for token_id, name in enumerate(self._names)}
-        self._control = frozenset(self.token_list.control)
-        self._hidden = self._control.union(self.token_list.hidden)
+        listed = self.token_list
+        super().__init__(listed.tokens, Vocab(len(listed.tokens), listed.pad, listed.unk, listed.bos, listed.eos))
+        self._control = frozenset(listed.control)
+        self._hidden = self._control.union(listed.hidden)
         size = self._processor.get_piece_size()
         texts: list[str] = self._processor.id_to_piece(list(range(size)))
         self._mapped = [self._id_of(text) for text in texts]  # of each id of the sentencepiece model
@@ -139,26 +139,6 @@ class MappedVocabulary:
         """The text of a token, with U+2581 for the space before a word."""
         return SPACE_MARK + UNKNOWN_TEXT.strip() if self._ids.get(name) == self.token_list.unk else name
 
-    def get_piece_size(self) -> int:
-        """Size of the vocabulary."""
-        return len(self._names)
-
-    def pad_id(self) -> int:
-        """Id of the padding token."""
-        return self.token_list.pad
-
-    def unk_id(self) -> int:
-        """Id of the unknown token."""
-        return self.token_list.unk
-
-    def bos_id(self) -> int:
-        """Id of the token that the decoder reads first, often that of padding or of the end."""
-        return self.token_list.bos
-
-    def eos_id(self) -> int:
-        """Id of the end of a sentence."""
-        return self.token_list.eos
-
     def is_byte(self, token_id: int) -> bool:
         """Return whether a token is a byte."""
         return self._names[token_id] in self._bytes
@@ -167,11 +147,44 @@ class MappedVocabulary:
         """Return whether no text produces a token."""
         return token_id in self._control
 
-    def id_to_piece(self, ids: Sequence[int] | int) -> Any:
-        """The name of a token, or of each token."""
-        return self._names[ids] if isinstance(ids, int) else [self._names[token_id] for token_id in ids]
+    def with_control_tokens(self, names: Sequence[str]) -> bytes:
+        """The content of a file with further control tokens after all others."""
+        added = range(len(self._names), len(self._names) + len(names))
+        tokens = [*self._names, *names]
+        listed = replace(self.token_list, tokens=tokens, control=[*self.token_list.control, *added])
+        return with_vocabulary(self.sentencepiece_model, listed)
 
-    def piece_to_id(self, names: Sequence[str] | str) -> Any:
-        """The id of a name, or of each name; that of the unknown token if there is none."""
-        unk = self.token_list.unk
-        return self._ids.get(names, unk) if isinstance(names, str) else [self._ids.get(name, unk) for name in names]
+
+def open_vocabulary(model: bytes) -> ListedVocabulary | MappedVocabulary | None:
+    """The vocabulary of a file that is no sentencepiece model alone; None for one that is.
+
+    Raises:
+        RuntimeError: the file has the header of a kind, and a line that is not valid.
+    """
+    kinds = (BpeCodes, MappedVocabulary, WordPiece)
+    return next((kind(model) for kind in kinds if model.startswith(kind.header)), None)
+
+
+def pad_vocabulary(model: bytes, multiple: int) -> bytes:
+    """Add the fewest tokens that no text produces until the vocabulary size is a multiple; all ids stay the same.
+
+    Args:
+        model: content of a sentencepiece model with special tokens, a file of merges or a vocabulary of WordPiece.
+        multiple: 1 changes nothing.
+    """
+    vocabulary = open_vocabulary(model) or sentencepiece.SentencePieceProcessor(model_proto=model)
+    count = -vocabulary.get_piece_size() % multiple
+    if not count:
+        return model
+    if isinstance(vocabulary, ListedVocabulary):
+        return with_unused(model, count)
+    known = {vocabulary.id_to_piece(token_id) for token_id in range(vocabulary.get_piece_size())}
+    names = [name for number in range(len(known) + count) if (name := f"<unused{number}>") not in known]
+    if isinstance(vocabulary, MappedVocabulary):
+        return vocabulary.with_control_tokens(names[:count])
+    return model + b"".join(piece_field(name, kind=PieceType.CONTROL) for name in names[:count])
+
+
+def padded_size(size: int, multiple: int) -> int:
+    """The size of a vocabulary after padding."""
+    return -(-size // multiple) * multiple

@@ -20,7 +20,7 @@ import sentencepiece
 from mtkit.errors import UsageError
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.subword.import_tokenizer import model_type_of
-from mtkit.text.subword.mapped_vocabulary import HEADER, MappedVocabulary, with_vocabulary
+from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, with_vocabulary
 from mtkit.text.subword.protobuf import piece_field
 from mtkit.text.subword.tokenizer import Tokenizer
 
@@ -50,7 +50,7 @@ class PieceLearner:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        is_mapped = tokenizer.model.startswith(HEADER)
+        is_mapped = tokenizer.model.startswith(MappedVocabulary.header)
         self._mapped = MappedVocabulary(tokenizer.model) if is_mapped else None
         self._content = require_extendable(tokenizer)
         self._is_bpe = model_type_of(self._content) == "bpe"

@@ -1,16 +1,16 @@
 """Text to token ids and back by one subword model.
 
 A subword model is a sentencepiece model (Kudo and Richardson 2018, https://arxiv.org/abs/1808.06226), also with the
-ids of another vocabulary (subword/mapped_vocabulary.py), a file of BPE merges (subword/bpe_codes.py) or a vocabulary of
-WordPiece (subword/word_piece.py). `decode(encode(x)) == x` for each
-line x whose characters are in the vocabulary, with byte fallback or a byte-level model for each line, unless x is
-normalised: by `normalisation`, by a sentencepiece model of another program with rules of its own, and always U+2581
-(see normalise.py).
+ids of another vocabulary (subword/mapped_vocabulary.py), a file of BPE merges or a vocabulary of WordPiece
+(subword/listed_vocabulary.py). `decode(encode(x)) == x` for each line x whose characters are in the vocabulary, with
+byte fallback or a byte-level model for each line, unless x is normalised: by `normalisation`, by a sentencepiece model
+of another program with rules of its own, and always U+2581 (see normalise.py).
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,18 +21,29 @@ import sentencepiece
 from mtkit.errors import DataError
 from mtkit.io.files import read_file, write_bytes
 from mtkit.text.normalise import SPACE_MARK, Normalisation, normalise
-from mtkit.text.special_tokens import SPECIAL_TOKENS
-from mtkit.text.subword.alphabet import BYTE_LEVEL, Alphabet, ByteLevel, PrivateUse
-from mtkit.text.subword.bpe_codes import BpeCodes
-from mtkit.text.subword.listed_vocabulary import ListedVocabulary
-from mtkit.text.subword.mapped_vocabulary import MappedVocabulary
-from mtkit.text.subword.padding import open_listed_vocabulary
-from mtkit.text.subword_regularization import SubwordSampler
-from mtkit.text.vocab import Vocab
+from mtkit.text.subword.listed_vocabulary import BpeCodes
+from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, open_vocabulary
+from mtkit.text.subword.sampling import SubwordSampler
+from mtkit.text.vocab import SPECIAL_TOKENS, Vocab
 
 Side = Literal["src", "tgt"]
 UNKNOWN_SURFACE = "\u2047"  # text that the unknown token decodes to
 FIRST_SPECIAL_ID = 4  # of SPECIAL_TOKENS in the models that train_tokenizer.py trains: after pad, unk, bos and eos
+
+BYTE_LEVEL = "<byte_level>"  # control token of byte-level models, by which they are recognised
+
+# sentencepiece's trainer rejects NUL and tab and skips every line with U+2585. These characters are exchanged with
+# private-use characters before sentencepiece reads the text. The exchange is its own inverse, so nothing is lost.
+_PRIVATE_USE = {"\0": "\U0010fff0", "\t": "\U0010fff1", "\u2585": "\U0010fff2"}
+_ESCAPES = str.maketrans(_PRIVATE_USE | {private: char for char, private in _PRIVATE_USE.items()})
+_ESCAPED = re.compile("[" + "".join(map(chr, _ESCAPES)) + "]")
+
+# All bytes but printable ASCII and the space become Latin letters: sentencepiece begins a token where the script
+# changes, and would otherwise split the bytes of one character.
+_BYTE_TO_CHARACTER = {byte: chr(0x180 + byte) for byte in range(0x20)} | {0x7F: chr(0x1A0)}
+_BYTE_TO_CHARACTER |= {byte: chr(byte + 0x80) for byte in range(0x80, 0x100)}
+_CHARACTER_TO_BYTE = {ord(character): byte for byte, character in _BYTE_TO_CHARACTER.items()}
+_PRINTABLE = re.compile("[ -~]*")
 
 
 class Tokenizer:
@@ -47,11 +58,16 @@ class Tokenizer:
     def __init__(self, model: bytes, *, normalisation: Normalisation = "identity") -> None:
         """Parse the bytes of a model file; RuntimeError if they are not one."""
         self.model = model
-        listed = open_listed_vocabulary(model)
+        listed = open_vocabulary(model)
         self.is_codes = isinstance(listed, BpeCodes)
         self._processor: Any = listed or sentencepiece.SentencePieceProcessor(model_proto=model)
         self._is_listed = listed is not None
-        self._alphabet = _alphabet_of(self._processor)
+        # models of other programs lack the special tokens, or have them after the others
+        if listed is not None or self._processor.piece_to_id(SPECIAL_TOKENS[0]) != FIRST_SPECIAL_ID:
+            self._alphabet = Alphabet()
+        else:
+            is_byte_level = self._processor.is_control(self._processor.piece_to_id(BYTE_LEVEL))
+            self._alphabet = ByteLevel() if is_byte_level else PrivateUse()
         self.is_byte_level = isinstance(self._alphabet, ByteLevel)
         self.normalisation: Normalisation = normalisation
         self.vocab = Vocab(
@@ -225,7 +241,7 @@ class Tokenizer:
         return ids
 
     def token_to_id(self, token: str) -> int:
-        """The id of a token such as those of special_tokens.py; KeyError if the vocabulary lacks it."""
+        """The id of a token such as those of vocab.py; KeyError if the vocabulary lacks it."""
         token_id: int = self._processor.piece_to_id(token)
         if token_id == self.vocab.unk:
             raise KeyError(token)
@@ -260,11 +276,74 @@ class Tokenizer:
         return [token_id for token_id in range(self.vocab.size) if self._processor.is_control(token_id)]
 
 
-def _alphabet_of(processor: Any) -> Alphabet:
-    """The alphabet of a model: models of other programs lack the special tokens, or have them after the others."""
-    if (
-        isinstance(processor, ListedVocabulary | MappedVocabulary)
-        or processor.piece_to_id(SPECIAL_TOKENS[0]) != FIRST_SPECIAL_ID
-    ):
-        return Alphabet()
-    return ByteLevel() if processor.is_control(processor.piece_to_id(BYTE_LEVEL)) else PrivateUse()
+class Alphabet:
+    """The characters that represent a text inside a sentencepiece model.
+
+    This is the alphabet of models of other programs: a text represents itself.
+    """
+
+    def escape(self, text: str) -> str:
+        """A text as the model represents it."""
+        return text
+
+    def unescape(self, text: str) -> str:
+        """The text that the output of the model represents."""
+        return text
+
+    def escape_token(self, text: str) -> str:
+        """The name in the model of a token that has this name for users."""
+        return text
+
+    def unescape_token(self, text: str) -> str:
+        """The name for users of a token that has this name in the model."""
+        return text
+
+    def piece_bytes(self, piece: str) -> bytes:
+        """The bytes of a token's text, with U+2581 for a space."""
+        return piece.encode()
+
+    def text_bytes(self, text: str) -> bytes:
+        """The bytes of a text, with U+2581 for a space, comparable with `piece_bytes`."""
+        return self.piece_bytes(self.escape(text).replace(" ", SPACE_MARK))
+
+
+class PrivateUse(Alphabet):
+    """The alphabet of models that mtkit trains on characters: those that sentencepiece cannot learn are exchanged."""
+
+    @staticmethod
+    def _exchange(text: str) -> str:
+        return text.translate(_ESCAPES) if _ESCAPED.search(text) else text
+
+    escape = unescape = escape_token = unescape_token = _exchange
+
+
+class ByteLevel(Alphabet):
+    """The alphabet of byte-level models: each byte of the text in UTF-8 is one character.
+
+    256 tokens then cover every text, and none is unknown (Wang et al. 2020, https://arxiv.org/abs/1909.03341).
+
+    Users see the names that tokens have in the model, since a token may be half a character: the bytes 0x80 to 0xFF are
+    U+0100 to U+017F, control characters U+0180 to U+01A0.
+    """
+
+    def escape(self, text: str) -> str:
+        """One character for each byte of the text in UTF-8."""
+        if _PRINTABLE.fullmatch(text):
+            return text
+        return text.encode().decode("latin-1").translate(_BYTE_TO_CHARACTER)
+
+    def unescape(self, text: str) -> str:
+        """The text of bytes; U+FFFD for bytes that form no character."""
+        return text if _PRINTABLE.fullmatch(text) else self.piece_bytes(text).decode(errors="replace")
+
+    def piece_bytes(self, piece: str) -> bytes:
+        """The bytes that the characters stand for; other characters, such as U+2581, in UTF-8."""
+        return b"".join(
+            bytes([_CHARACTER_TO_BYTE[ord(character)]]) if ord(character) in _CHARACTER_TO_BYTE else character.encode()
+            for character in piece
+        )
+
+    @staticmethod
+    def characters() -> str:
+        """The characters of all bytes except the space, which every sentencepiece model has."""
+        return "".join(_BYTE_TO_CHARACTER.get(byte, chr(byte)) for byte in range(256) if byte != ord(" "))

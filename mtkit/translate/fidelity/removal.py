@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.text.form.spans import Span
 from mtkit.text.normalise import SPACE_MARK
+from mtkit.text.spans import Span
 from mtkit.translate.fidelity.ranges import FIRST_KANA, Aligned
 
 _SIGNS = "%‰°€$£¥§#+=~@"  # beside a span without a space they belong to it

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mtkit.text.form.spans import Span, find_spans, missing_spans
+from mtkit.text.spans import Span, find_spans, missing_spans
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.fidelity.glossary import Glossary, Term, honoured_form
 from mtkit.translate.fidelity.ranges import Aligned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mtkit.text.form.spans import Span, find_spans, has_added_numbers, missing_spans
+from mtkit.text.spans import Span, find_spans, has_added_numbers, missing_spans
 from mtkit.translate.alignment import Replacement
 from mtkit.translate.fidelity.ranges import Aligned
 from mtkit.translate.fidelity.removal import may_be_word

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from mtkit.text.form.spans import find_spans
+from mtkit.text.spans import find_spans
 
 # Where chunks end: one of these marks and the quotes or brackets that close after it, if white space follows; Chinese,
 # Japanese and Indic marks need no space. `split_sentences` knows the ends of sentences better, but not backwards.
@@ -58,7 +58,7 @@ def split_line(line: str, lengths: Callable[[Sequence[str]], list[int]], max_len
         lengths: returns the number of tokens of each of some texts.
         max_length: tokens that a part may have, unless it is a single character.
     """
-    from mtkit.text.structure.sentences import split_sentences  # its patterns take long to compile
+    from mtkit.text.sentences import split_sentences  # its patterns take long to compile
 
     stripped = line.rstrip()
     texts = [*split_sentences(stripped), *([line[len(stripped) :]] if len(stripped) < len(line) else [])]

@@ -8,10 +8,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from mtkit.search.length_penalty import LengthPenalty
-from mtkit.text.form.spans import find_spans
-from mtkit.text.form.variants import to_capitals
 from mtkit.text.normalise import SPACE_MARK
+from mtkit.text.spans import find_spans
 from mtkit.text.tokenizer import TokenizerPair
+from mtkit.text.variants import to_capitals
 from mtkit.translate.alignment import Replacement, links_of, moved_pairs, word_pairs
 from mtkit.translate.segments.segment import Segment
 from mtkit.translate.translation import FIDELITY_FLAGS, Alternative, Translation

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from mtkit.text.form.plain import NO_SPACE, OuterSpace, outer_space, speaker_dash
-from mtkit.text.form.spans import find_spans
-from mtkit.text.form.variants import is_in_capitals, lower_capitals
+from mtkit.text.normalise import NO_SPACE, OuterSpace, outer_space, speaker_dash
+from mtkit.text.spans import find_spans
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
+from mtkit.text.variants import is_in_capitals, lower_capitals
 from mtkit.translate.constraints import LineRequest
 from mtkit.translate.fidelity.removal import Removal
 from mtkit.translate.segments.long_lines import MAX_CHUNK, cut_into_chunks, split_line
@@ -90,7 +90,7 @@ def _has_parts(text: str, *, sentences: bool, strips: bool) -> bool:
         sentences: several sentences are several segments.
         strips: white space at the ends is no part of a segment.
     """
-    from mtkit.text.structure.sentences import sentence_ends  # as split_line
+    from mtkit.text.sentences import sentence_ends  # as split_line
 
     if len(text) > MAX_CHUNK:
         return True
@@ -116,7 +116,7 @@ def _split_line(
         read = [Removal.of(text, find_spans(text)).rest for text in texts] if removes else texts
         return [len(ids) for ids in tokenizers.read("src", read)]
 
-    from mtkit.text.structure.sentences import split_sentences  # as split_line
+    from mtkit.text.sentences import split_sentences  # as split_line
 
     number, end, constraints = line * _MAX_PARTS, 0, request.constraints
     for chunk in cut_into_chunks(request.text):

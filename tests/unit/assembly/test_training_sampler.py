@@ -9,7 +9,7 @@ from mtkit.corpus.order.collate import collate_source
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.subword.padding import pad_vocabulary
+from mtkit.text.subword.mapped_vocabulary import pad_vocabulary
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair

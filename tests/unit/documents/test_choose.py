@@ -29,7 +29,7 @@ FORMAT = '''
 """A format of a test."""
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.unit import TextUnit
-from mtkit.text.structure.marked import Marked
+from mtkit.text.marked import Marked
 
 class Memo(DocumentFormat):
     suffixes = (".memo",)

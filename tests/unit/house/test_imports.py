@@ -41,7 +41,7 @@ TABLE: dict[str, set[str]] = {
     "search": set(),
     "inference": {"layers", "models", "search", "corpus.order.batch"},
     "training": {"models", "corpus", "layers.matmul", "layers.low_rank", "layers.projections"},
-    "translate": {"search", "inference", "models", "corpus", "text"},
+    "translate": {"search", "inference", "models", "corpus", "text", "documents.glossary"},
     "evaluation": {"text"},
     "plot": {"text"},
     "recipe": SCIENCE,

@@ -19,8 +19,7 @@ from mtkit.importers.foreign_folder import Fields
 from mtkit.importers.generation import search_config
 from mtkit.importers.import_model import Languages, import_model
 from mtkit.model_folder.folder import read_metadata, read_model
-from mtkit.text.special_tokens import SPECIAL_TOKENS
-from mtkit.text.vocab import Vocab
+from mtkit.text.vocab import SPECIAL_TOKENS, Vocab
 from mtkit.translate.engines.fast_engine import FastEngine
 from mtkit.translate.translation import TranslationOptions
 from tests.toy.foreign_models import lines, train_pieces

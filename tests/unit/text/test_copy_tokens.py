@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.copy_tokens import NUM_COPIES, copied_texts, pair_places
-from mtkit.text.special_tokens import reserved_token
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
+from mtkit.text.vocab import reserved_token
 
 WORDS = ["see", "the", "page", "at", "for", "now", "(", ")", ".", ",", "a", "犬を", "x"]
 SPANS = ["https://x.org/a_b", "%s", "{name}", "1,250.50", "12", "`f(x)`", "a@b.org", "😀", "<b>", "2026-11-26"]

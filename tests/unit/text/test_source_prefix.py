@@ -10,9 +10,9 @@ import pytest
 from mtkit.errors import UsageError
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.source_prefix import SourcePrefix, merge_tags
-from mtkit.text.special_tokens import NUM_TAGS
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
+from mtkit.text.vocab import NUM_TAGS
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from mtkit.errors import DataError, MissingInputError
 from mtkit.io.records import write_record
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.special_tokens import MASK, SEPARATOR, SPECIAL_TOKENS, reserved_token, sentinel_token, tag_token
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair, train_tokenizer
+from mtkit.text.vocab import MASK, SEPARATOR, SPECIAL_TOKENS, reserved_token, sentinel_token, tag_token
 
 TEXT = [
     "the quick brown fox jumps over the lazy dog",

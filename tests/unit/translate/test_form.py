@@ -16,7 +16,7 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.weights import weights
 from mtkit.translate.engines.model_engine import ModelEngine
 from mtkit.translate.score import score_lines
-from tests.unit.text.form.test_plain import VARIANTS
+from tests.unit.text.test_plain import VARIANTS
 from tests.unit.translate.toy_translator import MODELS, sentences, transformer, translator
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mtkit.errors import DataError
 from mtkit.pipeline.score_summary import ScoreSummary
-from mtkit.text.form.plain import speaker_dash
+from mtkit.text.normalise import speaker_dash
 from mtkit.translate.constraints import ConstrainedLine
 from mtkit.translate.engines.model_engine import ModelEngine
 from mtkit.translate.score import score_lines

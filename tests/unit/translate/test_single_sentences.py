@@ -12,7 +12,7 @@ import pytest
 from mtkit.search.config import MaxLength
 from mtkit.search.length_penalty import Average
 from mtkit.text.lines import read_lines
-from mtkit.text.structure.sentences import split_sentences
+from mtkit.text.sentences import split_sentences
 from mtkit.translate.constraints import ConstrainedLine
 from mtkit.translate.score import score_lines
 from mtkit.translate.translator import TranslationOptions, Translator, is_short

@@ -113,8 +113,7 @@ def _preprocess(lab: Lab, seed: int) -> Ending:
 def check_store(store: str, *texts: str) -> int:
     """Compare the texts of a store with the lines that it was made from; the others must be counted."""
     from mtkit.corpus.store import SIDES, Store
-    from mtkit.text.form.plain import plain
-    from mtkit.text.normalise import normalise
+    from mtkit.text.normalise import normalise, plain
 
     corpus = Store(Path(store))
     for side, path in zip(SIDES, texts, strict=True):

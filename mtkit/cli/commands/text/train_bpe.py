@@ -147,10 +147,9 @@ def _train_sizes(files: list[Path], sizes: list[int], output: Path, config: Toke
     from dataclasses import replace
 
     from mtkit.cli.printing import print_lines, print_notes
-    from mtkit.text.subword.setting_errors import SettingNames
     from mtkit.text.subword.tokenizer import Tokenizer
     from mtkit.text.subword.usage_report import measure_usage, usage_lines
-    from mtkit.text.train_tokenizer import train_tokenizer
+    from mtkit.text.train_tokenizer import SettingNames, train_tokenizer
 
     size_option = "--sweep" if is_sweep else "--vocab-size"
     names = SettingNames(vocab_size=size_option, min_frequency="--min-frequency", character_coverage=None)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mtkit.text.subword.bpe_codes import BpeCodes, with_characters
+from mtkit.text.subword.listed_vocabulary import BpeCodes, with_characters
 from mtkit.text.subword.tokenizer import Tokenizer
 
 PARTS = ["@", "@@", "@@@", "</w>", "<", "/", "w", ">", "x", "xy", " ", " ", "<s>", "<unk>", "-8,2", "\u3000", "é"]

@@ -15,14 +15,14 @@ from tokenizers.trainers import BpeTrainer
 
 from mtkit.errors import DataError, MissingInputError
 from mtkit.text.config import TokenizerConfig, TokenizerFiles
-from mtkit.text.special_tokens import SPECIAL_TOKENS
-from mtkit.text.subword.bpe_codes import BpeCodes, with_characters
 from mtkit.text.subword.import_tokenizer import import_pair, import_tokenizer, planned_vocab_sizes
+from mtkit.text.subword.listed_vocabulary import BpeCodes, with_characters
 from mtkit.text.subword.protobuf import PieceType, piece_field, read_fields
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.token_lines import UnknownCounts, decode_lines_of_ids, decode_lines_of_tokens, encode_lines
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_tokenizer
+from mtkit.text.vocab import SPECIAL_TOKENS
 
 TEXT = [
     "the quick brown fox jumps over the lazy dog",

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from mtkit.errors import DataError
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.subword.alphabet import ByteLevel
 from mtkit.text.subword.import_tokenizer import import_pair, import_tokenizer, planned_vocab_sizes
-from mtkit.text.subword.padding import pad_vocabulary
-from mtkit.text.subword.tokenizer import Tokenizer
-from mtkit.text.subword.word_piece import HEADER, WordPiece
+from mtkit.text.subword.listed_vocabulary import WordPiece
+from mtkit.text.subword.mapped_vocabulary import pad_vocabulary
+from mtkit.text.subword.tokenizer import ByteLevel, Tokenizer
 from mtkit.text.train_tokenizer import train_tokenizer
 
 TEXT = [
@@ -112,10 +111,10 @@ def test_wordpiece_segments_as_hugging_face(wordpiece, line) -> None:
 
 
 def test_wordpiece_of_a_known_vocabulary() -> None:
-    model = WordPiece(HEADER + "\n▁\n▁un\n##aff\n##able\n##a\n##f\n▁unaff\n".encode())
+    model = WordPiece(WordPiece.header + "\n▁\n▁un\n##aff\n##able\n##a\n##f\n▁unaff\n".encode())
     assert model.encode(["unaffable  unafx"], out_type=str) == [["▁unaff", "##able", "▁", "▁unafx"]]
     assert model.encode(["unafx"]) == [[model.unk_id()]]
-    for content in (HEADER, HEADER + b"\n", b"#wordpiece 2\nx\n", HEADER + b"\n\xff\n"):
+    for content in (WordPiece.header, WordPiece.header + b"\n", b"#wordpiece 2\nx\n", WordPiece.header + b"\n\xff\n"):
         with pytest.raises(RuntimeError, match="not"):
             WordPiece(content)
 
@@ -127,7 +126,7 @@ def test_a_model_of_each_kind_is_recognised_and_the_same_in_every_training(tmp_p
         assert (imported.model_type, imported.notes) == (kind, ())
         assert imported.tokenizer.vocab.size == size
         assert imported.tokenizer.unsupported() is None
-    (tmp_path / "x.model").write_bytes(HEADER + b"\n")
+    (tmp_path / "x.model").write_bytes(WordPiece.header + b"\n")
     with pytest.raises(DataError, match=r"x\.model: not a sentencepiece model, or a damaged one"):
         import_tokenizer(tmp_path / "x.model")
 

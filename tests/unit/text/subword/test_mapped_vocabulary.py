@@ -15,8 +15,7 @@ from mtkit.importers.foreign_folder import Fields, ForeignFolder
 from mtkit.importers.vocabulary import LanguagePair
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.subword.import_tokenizer import import_tokenizer
-from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, TokenList, with_vocabulary
-from mtkit.text.subword.padding import pad_vocabulary
+from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, TokenList, pad_vocabulary, with_vocabulary
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from tests.toy.foreign_models import lines, marian_tokenizer

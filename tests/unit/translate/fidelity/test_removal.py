@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mtkit.text.form.spans import find_spans
+from mtkit.text.spans import find_spans
 from mtkit.translate.fidelity.ranges import Aligned
 from mtkit.translate.fidelity.removal import Removal
 from mtkit.translate.translator import TranslationOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mtkit.text.form.spans import find_spans, missing_spans
+from mtkit.text.spans import find_spans, missing_spans
 from mtkit.translate.fidelity.glossary import Glossary
 from mtkit.translate.fidelity.ranges import Aligned, token_ends
 from mtkit.translate.fidelity.restore import restorable, restore

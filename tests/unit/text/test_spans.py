@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.text.form.spans import find_spans, has_added_numbers, missing_spans, needs_translation
+from mtkit.text.spans import find_spans, has_added_numbers, missing_spans, needs_translation
 
 SPANS = [
     "https://example.org/a-b?c=1&d=%20#e",

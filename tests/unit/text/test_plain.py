@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.text.form.plain import _DROP, _EDGE, outer_space, plain
+from mtkit.text.normalise import _DROP, _EDGE, outer_space, plain
 
 VARIANTS = {
     "no-break space": lambda words: "\xa0".join(words),

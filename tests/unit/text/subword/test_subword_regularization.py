@@ -15,7 +15,7 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.text.subword_regularization import SubwordSampler
+from mtkit.text.subword.sampling import SubwordSampler
 
 LINES = [
     "the quick brown fox jumps over the lazy dog",
@@ -26,7 +26,7 @@ SIZES = {("bpe", False): 80, ("bpe", True): 330, ("unigram", False): 56, ("unigr
 NUM_SAMPLES = 4_000
 PROGRAM = """
 import sys, sentencepiece
-from mtkit.text.subword_regularization import SubwordSampler
+from mtkit.text.subword.sampling import SubwordSampler
 sampler = SubwordSampler(sentencepiece.SentencePieceProcessor(model_proto=sys.stdin.buffer.read()))
 print([sampler("the lower fox overjumps", seed=seed, alpha=0.3) for seed in range(9)])
 """

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.text.structure.sentences import split_sentences
+from mtkit.text.sentences import split_sentences
 
 # sentences are separated by | here, which the text has not
 CASES = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.text.structure.marked import Mark, Marked, join_marked
+from mtkit.text.marked import Mark, Marked, join_marked
 
 
 def parse(written: str) -> Marked:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from mtkit.text.form.spans import find_spans
+from mtkit.text.spans import find_spans
 
 MIN_CAPITALS = 5  # letters of a line in capitals; shorter lines, such as NATO, are mostly abbreviations
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.text.structure.marked import Mark, Marked, place_marks
-from tests.unit.text.structure.test_marked import marked_texts, parse, write
+from mtkit.text.marked import Mark, Marked, place_marks
+from tests.unit.text.test_marked import marked_texts, parse, write
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import sentencepiece
 
@@ -19,61 +18,19 @@ from mtkit.text.normalise import SPACE_MARK
 UNKNOWN_PENALTY = 10.0  # sentencepiece scores an unknown character this far below its worst piece
 
 
-@dataclass(frozen=True)
-class SubwordModel:
-    """The pieces of a sentencepiece model that text can be segmented into.
-
-    Attributes:
-        ids: id of each piece.
-        scores: score of each piece: minus the index of its merge (BPE), or its log-probability (unigram).
-        unk: id of the unknown piece.
-        byte_ids: ids of the 256 byte pieces; empty without byte fallback.
-    """
-
-    ids: dict[str, int]
-    scores: dict[str, float]
-    unk: int
-    byte_ids: Sequence[int]
-
-    @classmethod
-    def of(cls, processor: sentencepiece.SentencePieceProcessor) -> SubwordModel:
-        """The pieces of a sentencepiece processor."""
-        p = processor
-        size = p.get_piece_size()
-        texts = [i for i in range(size) if not (p.is_control(i) or p.is_unknown(i) or p.is_byte(i) or p.is_unused(i))]
-        return cls(
-            ids={p.id_to_piece(i): i for i in texts},
-            scores={p.id_to_piece(i): p.get_score(i) for i in texts},
-            unk=p.unk_id(),
-            byte_ids=[i for i in range(size) if p.is_byte(i)],
-        )
-
-    def to_ids(self, segments: Iterable[str]) -> list[int]:
-        """The ids of segments.
-
-        A segment without a piece becomes its bytes; without byte fallback, adjacent unknown segments become one unk.
-        """
-        ids: list[int] = []
-        for segment in segments:
-            number = self.ids.get(segment)
-            if number is not None:
-                ids.append(number)
-            elif self.byte_ids:
-                ids.extend(self.byte_ids[byte] for byte in segment.encode())
-            elif not ids or ids[-1] != self.unk:
-                ids.append(self.unk)
-        return ids
-
-
 class SubwordSampler:
     """Samples segmentations of a sentencepiece model: BPE-dropout for BPE, Kudo's sampling for unigram models."""
 
     def __init__(self, processor: sentencepiece.SentencePieceProcessor) -> None:
         """Read the pieces of the model; RuntimeError for a word or char model, which has one segmentation only."""
         processor.encode("a", enable_sampling=True, nbest_size=-1, alpha=0.5)  # raises for a word or char model
-        self._processor = processor
-        self._model = SubwordModel.of(processor)
-        scores = self._model.scores
+        self._processor = p = processor
+        size = p.get_piece_size()
+        texts = [i for i in range(size) if not (p.is_control(i) or p.is_unknown(i) or p.is_byte(i) or p.is_unused(i))]
+        self._ids: dict[str, int] = {p.id_to_piece(i): i for i in texts}
+        # minus the index of a piece's merge (BPE), or its log-probability (unigram)
+        scores = self._scores = {p.id_to_piece(i): p.get_score(i) for i in texts}
+        self._byte_ids = [i for i in range(size) if p.is_byte(i)]  # of the 256 bytes; empty without byte fallback
         self._is_bpe = all(score.is_integer() for score in scores.values())  # log-probabilities are not integers
         self._max_piece_length = max(map(len, scores), default=1)
         self._unk_score = min(scores.values(), default=0.0) - UNKNOWN_PENALTY
@@ -85,14 +42,31 @@ class SubwordSampler:
         rng = random.Random(seed)
         normalised: str = self._processor.normalize(text)
         sample = self.bpe_dropout if self._is_bpe else self.sample_unigram
-        return self._model.to_ids(s for word in self._word.findall(normalised) for s in sample(word, alpha, rng))
+        return self._to_ids(s for word in self._word.findall(normalised) for s in sample(word, alpha, rng))
+
+    def _to_ids(self, segments: Iterable[str]) -> list[int]:
+        """The ids of segments.
+
+        A segment without a piece becomes its bytes; without byte fallback, adjacent unknown segments become one unk.
+        """
+        ids: list[int] = []
+        unk = self._processor.unk_id()
+        for segment in segments:
+            number = self._ids.get(segment)
+            if number is not None:
+                ids.append(number)
+            elif self._byte_ids:
+                ids.extend(self._byte_ids[byte] for byte in segment.encode())
+            elif not ids or ids[-1] != unk:
+                ids.append(unk)
+        return ids
 
     def bpe_dropout(self, word: str, alpha: float, rng: random.Random) -> list[str]:
         """Byte-pair encoding that skips each applicable merge with probability alpha, at every merge step.
 
         BPE-dropout, Provilkov et al. 2020, algorithm 1, https://arxiv.org/abs/1910.13267.
         """
-        scores, draw = self._model.scores, rng.random
+        scores, draw = self._scores, rng.random
         segments = list(word)
         while True:
             best, index = -math.inf, -1
@@ -110,7 +84,7 @@ class SubwordSampler:
         Kudo 2018, sec. 3.3, https://arxiv.org/abs/1804.10959: forward filtering (the summed weight of all
         segmentations of each prefix), then backward sampling from the end of the word.
         """
-        scores = self._model.scores
+        scores = self._scores
         prefix_log_sum = [0.0]  # log of the summed weights of all segmentations of the first `end` characters
         last_pieces: list[tuple[list[int], list[float]]] = [([], [])]  # by end: starts and weights of the last piece
         for end in range(1, len(word) + 1):

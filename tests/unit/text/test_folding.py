@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.text.config import TokenizerConfig
-from mtkit.text.form.folding import Folding, kept_forms
+from mtkit.text.normalise import Folding, kept_forms
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 

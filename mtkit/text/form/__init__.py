@@ -1,1 +1,0 @@
-"""Form of a text: what makes no difference to its translation."""

@@ -1,1 +1,0 @@
-"""Structure of a text above its tokens."""
