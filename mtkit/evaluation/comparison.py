@@ -1,18 +1,19 @@
-"""Several systems on one test set: scores with intervals, paired tests against the first, by length and by document."""
+"""Several systems on one test set: scores with intervals, paired tests, groups of segments, and tables of them."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.display import count_of
+from mtkit.display import Table, count_of
 from mtkit.errors import DataError
-from mtkit.evaluation.config import MetricName, ReportOptions
+from mtkit.evaluation.config import DEFAULT_METRICS, METRICS, REPORTED, MetricName, ReportOptions
 from mtkit.evaluation.metrics import choose_metrics
 from mtkit.evaluation.plausibility import implausible_inputs
 from mtkit.evaluation.resampling import (
@@ -26,13 +27,11 @@ from mtkit.evaluation.resampling import (
     paired_bootstrap_p_value,
     randomisation_p_value,
 )
-from mtkit.evaluation.score import Interval, Score, Scores, as_scores, check_counts, sampled_warnings
+from mtkit.evaluation.score import Interval, Score, Scores, check_counts, sampled_warnings
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
 
 LENGTH_LIMITS = (10, 20, 30, 40, 50)  # words, or characters of a script without spaces; the last group has no limit
 MIN_RESAMPLED = 30  # lines; the samples of fewer are too alike: those of one line are equal, with the lowest p-value
-_LOWER_IS_BETTER = ("ter",)
-_JSON_NAMES = {"moses": "bleu_moses_lc"}
 
 
 @dataclass(frozen=True)
@@ -57,10 +56,9 @@ class Comparison:
         if len(self.scores) < 2:
             return {}
         best: dict[str, set[str]] = {}
-        for metric in first.by_name():
-            values = {name: scores.by_name()[metric].value for name, scores in self.scores.items()}
-            choose: Callable[..., float] = min if metric in _LOWER_IS_BETTER else max
-            value = choose(values.values())
+        for metric in first.values:
+            values = {name: scores.values[metric].value for name, scores in self.scores.items()}
+            value = max(values.values()) if REPORTED[metric].higher_is_better else min(values.values())
             best[metric] = {name for name in values if values[name] == value}
         return best
 
@@ -97,7 +95,7 @@ class GroupScores:
 def compare(
     hyps: Mapping[str, Sequence[str]],
     refs: Sequence[Sequence[str]],
-    metrics: Sequence[MetricName] = ("bleu", "chrf", "ter"),
+    metrics: Sequence[MetricName] = DEFAULT_METRICS,
     *,
     tgt_lang: str | None = None,
     tokenize: SacrebleuTokenizer = "auto",
@@ -124,13 +122,12 @@ def compare(
     for lines in hyps.values():
         check_counts(len(lines), [len(ref) for ref in refs])
     choice = choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize)
-    if not choice.names:
+    if not choice.metrics:
         raise DataError("; ".join(choice.notes))
     statistics: dict[MetricName, dict[str, SegmentStatistics]] = {}
-    notes_of_choice = [*choice.notes]
-    for name, metric in choice.build().items():
-        statistics[name] = dict(zip(hyps, metric.statistics([*hyps.values()], refs), strict=True))
-        notes_of_choice += metric.notes()
+    for name, metric in choice.metrics.items():
+        of_systems = (SegmentStatistics(metric, values) for values in metric.statistics([*hyps.values()], refs))
+        statistics[name] = dict(zip(hyps, of_systems, strict=True))
     samples: dict[tuple[MetricName, str], NDArray[np.float64]] = {}
     if intervals:
         keys = [(name, system) for name, systems in statistics.items() for system in systems]
@@ -139,11 +136,11 @@ def compare(
     scores = {}
     for system, lines in hyps.items():
         values = {name: _score(name, system, of_metric[system], samples) for name, of_metric in statistics.items()}
-        notes = [*notes_of_choice, *implausible_inputs(lines, refs, src), *sampled_warnings(lines, refs, choice)]
+        notes = [*choice.notes, *implausible_inputs(lines, refs, src), *sampled_warnings(lines, refs, choice)]
         if intervals and len(lines) < MIN_RESAMPLED:
             count = count_of(len(lines), "line")
             notes.append(f"{count}: too few for intervals and p-values; use more, or --no-intervals")
-        scores[system] = as_scores(values, [*notes, *_note_of_copy(system, hyps)])
+        scores[system] = Scores.of(values, [*notes, *_note_of_copy(system, hyps)])
     p_values = _p_values(statistics, samples) if intervals and len(hyps) > 1 else {}
     tests = (
         f"bootstrap: paired, {NUM_SAMPLES:,} samples, seed {SEED}",
@@ -170,11 +167,10 @@ def _score(
     statistics: SegmentStatistics,
     samples: Mapping[tuple[MetricName, str], NDArray[np.float64]],
 ) -> Score:
-    result, metric = statistics.score(), statistics.metric
+    score, metric = statistics.score(), statistics.metric
     if (name, system) not in samples:
-        return Score(float(result.score), str(metric.get_signature()))
-    metric.n_bootstrap, metric.seed = NUM_SAMPLES, str(SEED)  # of the signature
-    return Score(float(result.score), str(metric.get_signature()), Interval(*interval(samples[name, system])))
+        return Score(score, metric.signature())
+    return Score(score, metric.signature(NUM_SAMPLES, SEED), Interval(*interval(samples[name, system])))
 
 
 def _p_values(
@@ -184,10 +180,10 @@ def _p_values(
     baseline, *others = next(iter(statistics.values())) if statistics else ("",)
     by_test: dict[str, dict[str, dict[str, float]]] = {"bootstrap": {}, "randomisation": {}}
     for (name, each), system in itertools.product(statistics.items(), others):
-        key, first, other = _JSON_NAMES.get(name, name), each[baseline], each[system]
+        key, first, other = METRICS[name].key, each[baseline], each[system]
         by_test["randomisation"].setdefault(key, {})[system] = randomisation_p_value(first, other)
         by_test["bootstrap"].setdefault(key, {})[system] = paired_bootstrap_p_value(
-            samples[name, baseline], samples[name, system], first.score().score - other.score().score
+            samples[name, baseline], samples[name, system], first.score() - other.score()
         )
     return by_test
 
@@ -198,9 +194,7 @@ def _score_group(
     scores: dict[str, dict[str, float]] = {}
     segments = np.unique(np.asarray(lines, dtype=np.int64))
     for metric, systems in statistics.items():
-        scores[_JSON_NAMES.get(metric, metric)] = {
-            system: float(each.score(segments).score) for system, each in systems.items()
-        }
+        scores[METRICS[metric].key] = {system: each.score(segments) for system, each in systems.items()}
     return GroupScores(name, len(lines), scores)
 
 
@@ -263,3 +257,56 @@ def by_document(doc_ids: Sequence[str], num_lines: int, name: str) -> dict[str, 
             raise DataError(f"{name}:{index + 1}: blank; write the name of a document on each line")
         groups.setdefault(doc_id, []).append(index)
     return groups
+
+
+def score_table(
+    rows: Mapping[str, Scores],
+    *,
+    label: str = "system",
+    p_values: Mapping[str, Mapping[str, Mapping[str, float]]] = MappingProxyType({}),
+    best: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> Table:
+    """One row for each metric and system or test set.
+
+    Args:
+        p_values: by test, metric and system (see Comparison); one more column for each test.
+        best: the best systems of each metric, whose scores are marked with a star.
+    """
+    has_intervals = any(score.interval for scores in rows.values() for score in scores.values.values())
+    cells = []
+    for key, (system, scores) in ((key, row) for key in REPORTED for row in rows.items()):
+        if (score := scores.values.get(key)) is None:
+            continue
+        star = "* " if system in best.get(key, ()) else ""
+        row = [REPORTED[key].heading, system, f"{star}{score.value:.2f}"]
+        if has_intervals:
+            row.append(f"{score.interval.mean:.2f} ± {score.interval.margin:.2f}" if score.interval else "")
+        p_of_tests = (p_values[test].get(key, {}).get(system) for test in p_values)
+        cells.append([*row, *("" if p is None else f"{p:.4f}" for p in p_of_tests)])
+    headings = ["metric", label, "score", *(["95% interval"] if has_intervals else [])]
+    return Table([*headings, *(f"p ({test})" for test in p_values)], cells, text=("metric", label))
+
+
+def group_table(groups: Iterable[GroupScores], *, title: str | None = None) -> Table:
+    """One row for each group of segments, one column for each metric and system."""
+    groups = list(groups)
+    columns = [(metric, system) for metric in REPORTED for system in groups[0].scores.get(metric, ())]
+    is_single = len({system for _, system in columns}) == 1
+    names = [
+        REPORTED[metric].heading if is_single else f"{REPORTED[metric].heading} {system}" for metric, system in columns
+    ]
+    rows = [
+        [group.name, f"{group.lines:,}", *(f"{group.scores[metric][system]:.2f}" for metric, system in columns)]
+        for group in groups
+    ]
+    return Table(["group", "lines", *names], rows, text=("group",), title=title)
+
+
+def signature_lines(rows: Mapping[str, Scores]) -> list[str]:
+    """Each distinct signature once, after the name of its metric."""
+    lines = [
+        f"{REPORTED[name].heading}: {score.signature}"
+        for scores in rows.values()
+        for name, score in scores.values.items()
+    ]
+    return list(dict.fromkeys(lines))

@@ -1,16 +1,67 @@
-"""The `evaluation` section of a recipe: metrics and sacreBLEU's tokenizer; the settings of one report."""
+"""The table of metrics, the `evaluation` section of a recipe, and the settings of one report."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
-from dataclasses import field, replace
-from typing import Annotated, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from mtkit.config import Limits, config
-from mtkit.errors import UsageError
+from mtkit.errors import MissingExtraError, UsageError
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
 
-MetricName = Literal["bleu", "chrf", "chrf++", "ter", "moses"]
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """All that the package knows of a metric, except its arithmetic.
+
+    Attributes:
+        key: its name in report.json and in `Scores`.
+        heading: its name in tables.
+        builds: path of its class, a `Metric` (evaluation/metrics.py), which is imported when the metric is computed.
+        higher_is_better: whether the best system has the highest score.
+        extra, package: extra of mtkit with the package that the metric needs; empty: none.
+    """
+
+    key: str
+    heading: str
+    builds: str
+    higher_is_better: bool = True
+    extra: str = ""
+    package: str = ""
+
+    def is_installed(self) -> bool:
+        """Return whether the metric can be computed."""
+        return not self.package or importlib.util.find_spec(self.package) is not None
+
+    def require_installed(self) -> None:
+        """Raise MissingExtraError unless the metric can be computed."""
+        if not self.is_installed():
+            raise MissingExtraError(self.extra, self.package)
+
+
+# Metrics by their name in recipes and options, in the order of reports.
+METRICS: dict[str, MetricInfo] = {
+    "bleu": MetricInfo("bleu", "BLEU", "evaluation.metrics:CasedBLEU"),
+    "moses": MetricInfo(
+        "bleu_moses_lc",
+        "BLEU (lower-cased Moses tokens)",
+        "evaluation.metrics:MosesBLEU",
+        extra="moses",
+        package="sacremoses",
+    ),
+    "chrf": MetricInfo("chrf", "chrF2", "evaluation.metrics:CharacterF"),
+    "chrf++": MetricInfo("chrf++", "chrF2++", "evaluation.metrics:CharacterAndWordF"),
+    "ter": MetricInfo("ter", "TER", "evaluation.metrics:EditRate", higher_is_better=False),
+}
+REPORTED = {info.key: info for info in METRICS.values()}
+METRIC_NAMES = tuple(sorted(METRICS, key=lambda name: bool(METRICS[name].extra)))  # those for all installations first
+DEFAULT_METRICS = ("bleu", "chrf", "ter")
+if TYPE_CHECKING:
+    MetricName = str
+else:
+    MetricName = Literal[METRIC_NAMES]
 
 
 @config
@@ -20,7 +71,7 @@ class EvaluationConfig:
     # Metrics of the test sets; moses is BLEU on lower-cased Moses tokens, comparable with published Multi30k scores.
     # Default: the three that papers report; moses is added where sacremoses is installed, and naming it without
     # sacremoses is an error.
-    metrics: Annotated[list[MetricName], Limits(min_length=1)] = field(default_factory=lambda: ["bleu", "chrf", "ter"])
+    metrics: Annotated[list[MetricName], Limits(min_length=1)] = field(default_factory=lambda: [*DEFAULT_METRICS])
     # Tokenizer of BLEU, by its name in sacreBLEU. Default: auto chooses by language and script: zh, ja-mecab or char,
     # ko-mecab; for other scripts without spaces flores200 (spBLEU) if its file is there, else char; 13a for all others.
     tokenize: SacrebleuTokenizer = "auto"

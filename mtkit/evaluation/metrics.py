@@ -1,42 +1,177 @@
-"""The metrics of sacreBLEU for the script of the references."""
+"""Metrics of translations: their interface, and those of sacreBLEU for the script of the references.
+
+A metric is a class below `Metric` and a row in the table of `evaluation/config.py`.
+"""
 
 from __future__ import annotations
 
-import importlib.util
-import re
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from sacrebleu.metrics.base import Metric
+import sacrebleu.metrics.base
+from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from mtkit.errors import MissingExtraError
-from mtkit.evaluation.config import MetricName
-from mtkit.evaluation.resampling import SegmentStatistics, segment_statistics
-from mtkit.evaluation.tokenizer_choice import (
-    SacrebleuTokenizer,
-    Script,
-    TokenizerChoice,
-    choose_tokenizer,
-    is_unspaced_script,
-    preferred_tokenizer,
-    script_share,
-)
+from mtkit.config import load_class
+from mtkit.evaluation.config import METRICS, MetricName
+from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, Script, TokenizerChoice, choose_tokenizer
+
+Array = NDArray[np.float64]
+MAX_SHIFTED_WORDS = 200
+_BLOCK_LINES = 4096  # bounds memory: the n-grams of a line of references take about 20 kB
 
 # what TER counts with sacreBLEU's options for Chinese and Japanese; asian_support alone has no effect
 _TER_WORDS: dict[Script | None, str] = {
     "Chinese": "each Chinese character as a word",
     "Japanese": "each kanji and each run of kana as a word",
 }
-MAX_SHIFTED_WORDS = 200
-SAMPLE_LINES = 2000  # of a test set, taken evenly, on which tokenizers are compared: about 0.1 s for each
-MIN_MIXED_SHARE = 0.02  # of the letters; a name or a quotation in another script changes little
-MIN_DIFFERENCE = 2.0  # BLEU; about the width of a 95% interval of 1,000 sentences
-_UNSPACED_TOKENIZERS = ("zh", "ja-mecab", "char", "flores200")
-_UNICODE_PUNCTUATION = re.compile("[\u00a1-\u00bf\u0589-\u061f\u06d4\u0964\u0965\u2010-\u203e\u2e00-\u2e5d]")
+
+
+class UnsuitableMetricError(Exception):
+    """A metric counts words by the spaces between them, and the script has none; with a sentence for the user."""
+
+
+class Metric(ABC):
+    """A metric whose score of any set of segments is a function of sums over them, as intervals and tests need it.
+
+    It is built with the tokenizer of BLEU for the references, and the language of Moses tokens. A metric that does
+    not suit the script raises UnsuitableMetricError.
+
+    Attributes:
+        notes: sentences for the user about how the metric counts, and after `statistics` about the lines counted.
+    """
+
+    def __init__(self, tokenizer: TokenizerChoice, lang: str) -> None:
+        self.notes: list[str] = []
+
+    @abstractmethod
+    def statistics(self, systems: Sequence[Sequence[str]], refs: Sequence[Sequence[str]]) -> list[Array]:
+        """Sufficient statistics [N, K] of the N translations of each system.
+
+        Args:
+            systems: translations of each system.
+            refs: one or more references, each with the same number of lines.
+        """
+
+    @abstractmethod
+    def score(self, sums: list[float]) -> float:
+        """Score in percent of a set of segments, given the sums of their K statistics."""
+
+    @abstractmethod
+    def signature(self, num_samples: int | None = None, seed: int = 0) -> str:
+        """Settings of the metric in one line, after `statistics`.
+
+        Args:
+            num_samples: samples of a bootstrap interval; None: there is none.
+            seed: of the samples.
+        """
+
+
+class SacrebleuMetric(Metric):
+    """A metric of sacreBLEU. Its statistics of segments have no public interface.
+
+    Args:
+        metric: sacreBLEU's metric, without references.
+        prepare: applied to lines before the metric sees them.
+    """
+
+    def __init__(
+        self, metric: sacrebleu.metrics.base.Metric, prepare: Callable[[Sequence[str]], list[str]] = list
+    ) -> None:
+        self.notes = []
+        self.metric = metric
+        self._prepare = prepare
+
+    def statistics(self, systems: Sequence[Sequence[str]], refs: Sequence[Sequence[str]]) -> list[Array]:
+        """See Metric; the n-grams of a reference are counted once for all systems."""
+        blocks: list[list[Array]] = [[] for _ in systems]
+        for start in range(0, len(refs[0]), _BLOCK_LINES):
+            block = slice(start, start + _BLOCK_LINES)
+            self.metric._ref_cache = self.metric._cache_references([self._prepare(ref[block]) for ref in refs])
+            for values, hyps in zip(blocks, systems, strict=True):
+                statistics = self.metric._extract_corpus_statistics(self._prepare(hyps[block]), None)
+                values.append(np.array(statistics, dtype=np.float64))
+        self.metric._ref_cache = None
+        return [np.concatenate(values) for values in blocks]
+
+    def score(self, sums: list[float]) -> float:
+        """See Metric."""
+        return float(self.metric._aggregate_and_compute([sums]).score)
+
+    def signature(self, num_samples: int | None = None, seed: int = 0) -> str:
+        """Signature of sacreBLEU."""
+        if num_samples is not None:
+            self.metric.n_bootstrap, self.metric.seed = num_samples, str(seed)
+        return str(self.metric.get_signature())
+
+
+# `force` of BLEU suppresses sacreBLEU's warning of tokenized text; see plausibility.py
+class CasedBLEU(SacrebleuMetric):
+    """BLEU on cased, detokenized text."""
+
+    def __init__(self, tokenizer: TokenizerChoice, lang: str) -> None:
+        super().__init__(BLEU(tokenize=tokenizer.name, force=True))
+        self.notes += [tokenizer.note] if tokenizer.note else []
+
+
+class MosesBLEU(SacrebleuMetric):
+    """BLEU on lower-cased Moses tokens.
+
+    Raises:
+        MissingExtraError: sacremoses is not installed.
+    """
+
+    def __init__(self, tokenizer: TokenizerChoice, lang: str) -> None:
+        _require_spaces(tokenizer, "BLEU on Moses tokens")
+        METRICS["moses"].require_installed()
+        super().__init__(BLEU(tokenize="none", lowercase=True, force=True), partial(moses_tokens, lang=lang))
+
+
+class CharacterF(SacrebleuMetric):
+    """chrF2, on characters."""
+
+    def __init__(self, tokenizer: TokenizerChoice, lang: str) -> None:
+        super().__init__(CHRF())
+
+
+class CharacterAndWordF(SacrebleuMetric):
+    """chrF2++, on characters and words."""
+
+    def __init__(self, tokenizer: TokenizerChoice, lang: str) -> None:
+        _require_spaces(tokenizer, "chrF2++", "; chrF2 counts characters only")
+        super().__init__(CHRF(word_order=2))
+
+
+class EditRate(SacrebleuMetric):
+    """Translation edit rate; lower is better."""
+
+    def __init__(self, tokenizer: TokenizerChoice, lang: str) -> None:
+        words = _TER_WORDS.get(tokenizer.script)
+        if words is None:
+            _require_spaces(tokenizer, "TER")
+        super().__init__(BoundedTER(normalized=words is not None, asian_support=words is not None))
+        if words is not None:
+            reason = f"(sacreBLEU's options normalized and asian_support), since {tokenizer.reason}"
+            self.notes.append(f"TER counts {words} {reason}")
+
+    def statistics(self, systems: Sequence[Sequence[str]], refs: Sequence[Sequence[str]]) -> list[Array]:
+        """See Metric."""
+        values = super().statistics(systems, refs)
+        if isinstance(self.metric, BoundedTER) and self.metric.has_long_lines:
+            limit = f"TER: lines of more than {MAX_SHIFTED_WORDS} words"
+            self.notes.append(f"{limit} are compared without shifts, which would take minutes")
+        return values
+
+
+def _require_spaces(tokenizer: TokenizerChoice, heading: str, remark: str = "") -> None:
+    if tokenizer.is_unspaced:
+        reason = "since it counts words by spaces and " + tokenizer.reason
+        raise UnsuitableMetricError(f"{heading} is left out, {reason}{remark}")
 
 
 class BoundedTER(TER):
@@ -68,66 +203,27 @@ def _edit_distance(words: Sequence[str], ref: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True)
-class SegmentMetric:
-    """A metric whose statistics are counted for each segment.
-
-    Attributes:
-        moses_lang: language of the Moses tokens that the metric counts; None: it counts raw text.
-    """
-
-    metric: Metric
-    moses_lang: str | None = None
-
-    def statistics(self, systems: Sequence[Sequence[str]], refs: Sequence[Sequence[str]]) -> list[SegmentStatistics]:
-        """The statistics of each translation of each system."""
-        return segment_statistics(self.metric, systems, refs, self._tokenize)
-
-    def notes(self) -> list[str]:
-        """Sentences for the user about the lines that were counted."""
-        if not isinstance(self.metric, BoundedTER) or not self.metric.has_long_lines:
-            return []
-        return [
-            f"TER: lines of more than {MAX_SHIFTED_WORDS} words are compared without shifts, which would take minutes"
-        ]
-
-    def _tokenize(self, lines: Sequence[str]) -> list[str]:
-        return list(lines) if self.moses_lang is None else moses_tokens(lines, self.moses_lang)
-
-
-@dataclass(frozen=True)
 class MetricChoice:
     """Metrics that suit the script of the references.
 
     Attributes:
-        names: requested metrics, except those that count words by spaces where the script has none.
-        notes: sentences for the user about the tokenizer, and about metrics that are left out.
-        lang: language of Moses tokens.
+        metrics: requested metrics by name, except those that count words by spaces where the script has none.
+        left_out: a sentence for the user about each of the others.
     """
 
-    names: tuple[MetricName, ...]
+    metrics: dict[MetricName, Metric]
     tokenizer: TokenizerChoice
-    notes: tuple[str, ...]
-    lang: str
+    left_out: tuple[str, ...]
 
-    def build(self) -> dict[MetricName, SegmentMetric]:
-        """The metrics by name."""
-        return {name: self._build(name) for name in self.names}
-
-    def _build(self, name: MetricName) -> SegmentMetric:
-        # `force` suppresses sacreBLEU's warning of tokenized text; see plausibility.py
-        if name == "bleu":
-            return SegmentMetric(BLEU(tokenize=self.tokenizer.name, force=True))
-        if name == "ter":
-            is_split = self.tokenizer.script in _TER_WORDS
-            return SegmentMetric(BoundedTER(normalized=is_split, asian_support=is_split))
-        if name == "moses":
-            return SegmentMetric(BLEU(tokenize="none", lowercase=True, force=True), self.lang)
-        return SegmentMetric(CHRF(word_order=2 if name == "chrf++" else 0))
+    @property
+    def notes(self) -> list[str]:
+        """Sentences for the user about the tokenizer, the metrics that are left out, and the lines counted so far."""
+        return [note for metric in self.metrics.values() for note in metric.notes] + [*self.left_out]
 
 
 def choose_metrics(
     refs: Sequence[Sequence[str]],
-    metrics: Sequence[MetricName],
+    names: Sequence[MetricName],
     *,
     tgt_lang: str | None = None,
     tokenize: SacrebleuTokenizer = "auto",
@@ -135,87 +231,17 @@ def choose_metrics(
     """Choose the tokenizer of BLEU, and leave out metrics that do not suit the script.
 
     Raises:
-        MissingExtraError: `metrics` has moses and sacremoses is not installed, or the tokenizer is not.
+        MissingExtraError: `names` has moses and sacremoses is not installed, or the tokenizer is not.
     """
     tokenizer = choose_tokenizer((line for ref in refs for line in ref), tgt_lang, tokenize)
-    unsuitable = _unsuitable_metrics(tokenizer)
-    notes = [tokenizer.note] if tokenizer.note and "bleu" in metrics else []
-    notes += [unsuitable[metric] for metric in metrics if metric in unsuitable]
-    if "ter" in metrics and tokenizer.script in _TER_WORDS:
-        words, reason = _TER_WORDS[tokenizer.script], tokenizer.reason
-        notes.append(f"TER counts {words} (sacreBLEU's options normalized and asian_support), since {reason}")
-    names = tuple(metric for metric in metrics if metric not in unsuitable)
-    if "moses" in names:
-        require_moses()
-    return MetricChoice(names, tokenizer, tuple(notes), tgt_lang or "en")
-
-
-def _unsuitable_metrics(tokenizer: TokenizerChoice) -> dict[MetricName, str]:
-    """Metrics that count words by the spaces between them although the script has none, each with a sentence."""
-    if not tokenizer.is_unspaced:
-        return {}
-    reason = "since it counts words by spaces and " + tokenizer.reason
-    metrics: dict[MetricName, str] = {
-        "moses": f"BLEU on Moses tokens is left out, {reason}",
-        "chrf++": f"chrF2++ is left out, {reason}; chrF2 counts characters only",
-    }
-    if tokenizer.script not in _TER_WORDS:
-        metrics["ter"] = f"TER is left out, {reason}"
-    return metrics
-
-
-def tokenizer_sensitivity(hyps: Sequence[str], refs: Sequence[Sequence[str]], tokenizer: TokenizerChoice) -> str | None:
-    """A sentence if another tokenizer that may suit the text changes BLEU by at least MIN_DIFFERENCE, or None.
-
-    Tokenizers are compared on at most SAMPLE_LINES lines, and only if the script of the references suggests another
-    one: letters without spaces between words in a text that counts as spaced, or the reverse, or punctuation outside
-    ASCII, which 13a does not separate from words.
-
-    Args:
-        refs: one or more references, each with the same number of lines.
-    """
-    step = -(-len(hyps) // SAMPLE_LINES)
-    sample, sampled_refs = list(hyps[::step]), [list(ref[::step]) for ref in refs]
-    scores: dict[SacrebleuTokenizer, float] = {}
-    chosen = tokenizer.name
-    for name, reason in _alternatives(sampled_refs, tokenizer):
-        for each in {chosen, name} - scores.keys():
-            scores[each] = float(BLEU(tokenize=each, force=True).corpus_score(sample, sampled_refs).score)
-        if abs(scores[name] - scores[chosen]) >= MIN_DIFFERENCE:
-            return (
-                f"BLEU depends on the tokenizer: on {len(sample):,} lines {scores[chosen]:.1f} with "
-                f"{chosen} and {scores[name]:.1f} with {name}, since {reason}; choose one with --tokenize or "
-                "evaluation.tokenize"
-            )
-    return None
-
-
-def _alternatives(
-    refs: Sequence[Sequence[str]], tokenizer: TokenizerChoice
-) -> Iterator[tuple[SacrebleuTokenizer, str]]:
-    """Tokenizers that may suit references better, each with the reason."""
-    lines = [line for ref in refs for line in ref]
-    script, share = script_share(lines)
-    if tokenizer.name in _UNSPACED_TOKENIZERS:
-        if share < MIN_MIXED_SHARE:
-            yield "13a", "the references have spaces between words"
-        return
-    if script is not None and is_unspaced_script(script) and share >= MIN_MIXED_SHARE:
-        yield preferred_tokenizer(script), f"{share:.0%} of the letters of the references are {script}"
-    punctuated = sum(_UNICODE_PUNCTUATION.search(line) is not None for line in lines) / len(lines)
-    if tokenizer.name == "13a" and punctuated >= MIN_MIXED_SHARE:
-        yield "intl", f"{punctuated:.0%} of the references contain punctuation outside ASCII"
-
-
-def has_moses() -> bool:
-    """Return whether sacremoses is installed."""
-    return importlib.util.find_spec("sacremoses") is not None
-
-
-def require_moses() -> None:
-    """Raise MissingExtraError unless sacremoses is installed."""
-    if not has_moses():
-        raise MissingExtraError("moses", "sacremoses")
+    metrics: dict[MetricName, Metric] = {}
+    left_out = []
+    for name in names:
+        try:
+            metrics[name] = load_class(METRICS[name].builds)(tokenizer, tgt_lang or "en")
+        except UnsuitableMetricError as error:
+            left_out.append(str(error))
+    return MetricChoice(metrics, tokenizer, tuple(left_out))
 
 
 def moses_tokens(lines: Sequence[str], lang: str) -> list[str]:
@@ -227,7 +253,7 @@ def moses_tokens(lines: Sequence[str], lang: str) -> list[str]:
     Raises:
         MissingExtraError: sacremoses is not installed.
     """
-    require_moses()
+    METRICS["moses"].require_installed()
     from sacremoses import MosesTokenizer
 
     tokenizer = MosesTokenizer(lang=lang)

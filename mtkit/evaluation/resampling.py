@@ -1,4 +1,4 @@
-"""Bootstrap intervals and paired significance tests on the segment statistics of sacreBLEU's metrics.
+"""Bootstrap intervals and paired significance tests on the statistics of segments.
 
 The samples are those of sacreBLEU, with its seed. Here a sample is drawn when it is needed, once for all metrics and
 systems, and the sums of its statistics are matrix products: memory does not grow with the number of samples. Sums and
@@ -11,24 +11,21 @@ https://aclanthology.org/W05-0908.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.base import Metric
+
+from mtkit.evaluation.metrics import Array, Metric
 
 SEED = 12345  # sacreBLEU's
 NUM_SAMPLES = 1000  # of the bootstrap, sacreBLEU's default
 NUM_TRIALS = 10_000  # of approximate randomisation, sacreBLEU's default
 EXACT_LINES = 12  # differing segments whose 4,096 exchanges are all tried
-_BLOCK_LINES = 4096  # bounds memory: the n-grams of a line of references take about 20 kB
 _BLOCK_VALUES = 1 << 24  # values of a block of samples, [samples, segments]; bounds memory
 _BOOLEANS_PER_DRAW = 32  # numpy draws 32 at once; a block of trials must use all of them
 _ROUNDING = 1e-9  # percent; two sums of the same segments in another order differ by about 1e-13
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -42,39 +39,14 @@ class SegmentStatistics:
     metric: Metric
     values: Array
 
-    def score(self, segments: NDArray[np.int64] | slice = slice(None)) -> Any:
-        """sacreBLEU's score of some segments, by default of all."""
-        return self.metric._aggregate_and_compute([self.values[segments].sum(0).tolist()])
+    def score(self, segments: NDArray[np.int64] | slice = slice(None)) -> float:
+        """Score in percent of some segments, by default of all."""
+        return self.metric.score(self.values[segments].sum(0).tolist())
 
     def scores(self, sums: Array) -> Array:
         """Scores in percent of sets of segments, given the sums of their statistics: [sets, K] -> [sets]."""
         # sacreBLEU computes in the type of its input: float32 gives numpy scalars among Python's, and rounded scores
-        return np.array([self.metric._aggregate_and_compute([row]).score for row in sums.tolist()], dtype=np.float64)
-
-
-def segment_statistics(
-    metric: Metric,
-    systems: Sequence[Sequence[str]],
-    refs: Sequence[Sequence[str]],
-    prepare: Callable[[Sequence[str]], list[str]] = list,
-) -> list[SegmentStatistics]:
-    """The statistics of the translations of each system; the n-grams of a reference are counted once for all systems.
-
-    Args:
-        metric: sacreBLEU's metric, without references.
-        systems: translations of each system.
-        refs: one or more references, each with the same number of lines.
-        prepare: applied to lines before the metric sees them.
-    """
-    blocks: list[list[Array]] = [[] for _ in systems]
-    for start in range(0, len(refs[0]), _BLOCK_LINES):
-        block = slice(start, start + _BLOCK_LINES)
-        metric._ref_cache = metric._cache_references([prepare(ref[block]) for ref in refs])
-        for values, hyps in zip(blocks, systems, strict=True):
-            statistics = metric._extract_corpus_statistics(prepare(hyps[block]), None)
-            values.append(np.array(statistics, dtype=np.float64))
-    metric._ref_cache = None
-    return [SegmentStatistics(metric, np.concatenate(values)) for values in blocks]
+        return np.array([self.metric.score(row) for row in sums.tolist()], dtype=np.float64)
 
 
 def bootstrap_scores(statistics: Sequence[SegmentStatistics], num_samples: int = NUM_SAMPLES) -> list[Array]:
@@ -138,7 +110,7 @@ def randomisation_p_value(
     first = exchanged + system.values.sum(0)
     second = baseline.values.sum(0) + system.values.sum(0) - first
     differences = baseline.scores(first) - system.scores(second)
-    count = _at_least(differences, baseline.score().score - system.score().score)
+    count = _at_least(differences, baseline.score() - system.score())
     added = 0 if is_exact else 1  # the texts as they are; among all exchanges they occur already
     return (count + added) / (len(differences) + added)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import Self
 
 from mtkit.display import count_of
 from mtkit.errors import DataError
-from mtkit.evaluation.config import EvaluationConfig, MetricName
-from mtkit.evaluation.metrics import MetricChoice, choose_metrics, has_moses, tokenizer_sensitivity
+from mtkit.evaluation.config import DEFAULT_METRICS, METRIC_NAMES, METRICS, REPORTED, EvaluationConfig, MetricName
+from mtkit.evaluation.metrics import MetricChoice, choose_metrics
 from mtkit.evaluation.plausibility import implausible_inputs, unexpected_languages
-from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
+from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer, tokenizer_sensitivity
 from mtkit.text.lines import list_of_texts, read_lines, require_list
 
 
@@ -38,39 +38,31 @@ class Score:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of one system on one test set; None for a metric that was not requested.
+    """The scores of one system on one test set. `scores.bleu` is None if that metric was not requested.
 
     Attributes:
-        bleu: BLEU on cased, detokenized text; higher is better.
-        bleu_moses_lc: BLEU on lower-cased Moses tokens; higher is better.
-        chrf: chrF2, on characters; higher is better.
-        ter: translation edit rate; lower is better.
-        chrfpp: chrF2++, on characters and words; higher is better.
+        values: the computed scores by their key in report.json, in the order of reports.
         notes: sentences for the user: the choice of a tokenizer, metrics that are left out, implausible inputs.
     """
 
-    bleu: Score | None = None
-    bleu_moses_lc: Score | None = None
-    chrf: Score | None = None
-    ter: Score | None = None
-    chrfpp: Score | None = None
+    values: Mapping[str, Score]
     notes: tuple[str, ...] = ()
 
-    def by_name(self) -> dict[str, Score]:
-        """The computed scores, in the order of the report."""
-        scores = {
-            "bleu": self.bleu,
-            "bleu_moses_lc": self.bleu_moses_lc,
-            "chrf": self.chrf,
-            "chrf++": self.chrfpp,
-            "ter": self.ter,
-        }
-        return {name: score for name, score in scores.items() if score is not None}
+    @classmethod
+    def of(cls, scores: Mapping[MetricName, Score], notes: Iterable[str]) -> Self:
+        """Scores by the names of their metrics, in any order."""
+        return cls({info.key: scores[name] for name, info in METRICS.items() if name in scores}, tuple(notes))
+
+    def __getattr__(self, name: str) -> Score | None:
+        keys = {key.replace("+", "p"): key for key in REPORTED}
+        if name not in keys:
+            raise AttributeError(f"Scores has no attribute {name!r}; the scores are {', '.join(keys)}")
+        return self.values.get(keys[name])
 
     def as_dict(self) -> dict[str, float | str]:
         """The entries of report.json: `bleu`, `bleu_signature`, ...; with intervals also `bleu_mean`, `bleu_margin`."""
         report: dict[str, float | str] = {}
-        for name, score in self.by_name().items():
+        for name, score in self.values.items():
             report |= {name: score.value, f"{name}_signature": score.signature}
             if score.interval is not None:
                 report |= {f"{name}_mean": score.interval.mean, f"{name}_margin": score.interval.margin}
@@ -80,7 +72,7 @@ class Scores:
 def score(
     hyps: Sequence[str],
     refs: Sequence[Sequence[str]],
-    metrics: Sequence[MetricName] = ("bleu", "chrf", "ter"),
+    metrics: Sequence[MetricName] = DEFAULT_METRICS,
     *,
     tgt_lang: str | None = None,
     tokenize: SacrebleuTokenizer = "auto",
@@ -111,8 +103,8 @@ def score(
     require_list("refs", refs)
     hyps, refs = list_of_texts("hyps", hyps), [list_of_texts(f"refs[{n}]", ref) for n, ref in enumerate(refs)]
     src = None if src is None else list_of_texts("src", src)
-    if unknown := [name for name in list_of_texts("metrics", metrics) if name not in get_args(MetricName)]:
-        raise ValueError(f"metrics: {unknown[0]!r} is no metric; the metrics are {', '.join(get_args(MetricName))}")
+    if unknown := [name for name in list_of_texts("metrics", metrics) if name not in METRICS]:
+        raise ValueError(f"metrics: {unknown[0]!r} is no metric; the metrics are {', '.join(METRIC_NAMES)}")
     check_counts(len(hyps), [len(ref) for ref in refs])
     return _compute(choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize), hyps, refs, src)
 
@@ -121,30 +113,17 @@ def bleu_of(
     hyps: Sequence[str], ref: Sequence[str], *, tgt_lang: str | None = None, tokenize: SacrebleuTokenizer = "auto"
 ) -> float:
     """BLEU of the translations of a test set in percent; arguments and errors as `score`."""
-    return score(hyps, [ref], ["bleu"], tgt_lang=tgt_lang, tokenize=tokenize).by_name()["bleu"].value
+    return score(hyps, [ref], ["bleu"], tgt_lang=tgt_lang, tokenize=tokenize).values["bleu"].value
 
 
 def _compute(
     choice: MetricChoice, hyps: Sequence[str], refs: Sequence[Sequence[str]], src: Sequence[str] | None = None
 ) -> Scores:
-    values, notes = {}, [*choice.notes]
-    for name, metric in choice.build().items():
-        (statistics,) = metric.statistics([hyps], refs)  # first: it sets the number of references in the signature
-        values[name] = Score(float(statistics.score().score), str(metric.metric.get_signature()))
-        notes += metric.notes()
-    return as_scores(values, (*notes, *implausible_inputs(hyps, refs, src)))
-
-
-def as_scores(values: Mapping[MetricName, Score], notes: Sequence[str] = ()) -> Scores:
-    """Arrange scores by the metric's name."""
-    return Scores(
-        bleu=values.get("bleu"),
-        bleu_moses_lc=values.get("moses"),
-        chrf=values.get("chrf"),
-        ter=values.get("ter"),
-        chrfpp=values.get("chrf++"),
-        notes=tuple(notes),
-    )
+    scores = {}
+    for name, metric in choice.metrics.items():
+        (values,) = metric.statistics([hyps], refs)  # first: it sets the number of references in the signature
+        scores[name] = Score(metric.score(values.sum(0).tolist()), metric.signature())
+    return Scores.of(scores, [*choice.notes, *implausible_inputs(hyps, refs, src)])
 
 
 def evaluate(hyps: Sequence[str], ref: Sequence[str], config: EvaluationConfig, *, tgt_lang: str) -> Scores:
@@ -164,14 +143,14 @@ def metrics_of_run(ref: Sequence[str], config: EvaluationConfig, *, tgt_lang: st
     """The metrics of a recipe, plus BLEU on Moses tokens if sacremoses is installed and the script has spaces."""
     metrics = [*config.metrics]
     is_unspaced = choose_tokenizer(ref, tgt_lang, config.tokenize).is_unspaced
-    if has_moses() and "moses" not in metrics and "bleu" in metrics and not is_unspaced:
+    if METRICS["moses"].is_installed() and "moses" not in metrics and "bleu" in metrics and not is_unspaced:
         metrics.append("moses")
     return metrics
 
 
 def sampled_warnings(hyps: Sequence[str], refs: Sequence[Sequence[str]], choice: MetricChoice) -> list[str]:
     """Sentences about the language of the translations and about other tokenizers, from a sample of the lines."""
-    note = tokenizer_sensitivity(hyps, refs, choice.tokenizer) if "bleu" in choice.names else None
+    note = tokenizer_sensitivity(hyps, refs, choice.tokenizer) if "bleu" in choice.metrics else None
     return [*unexpected_languages(hyps, refs), *([note] if note else [])]
 
 

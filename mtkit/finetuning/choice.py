@@ -11,8 +11,8 @@ from mtkit.assembly.translator import load_translator
 from mtkit.assembly.validator import evenly_spaced
 from mtkit.display import count_of
 from mtkit.evaluation.comparison import compare
+from mtkit.evaluation.config import REPORTED
 from mtkit.evaluation.metrics import choose_metrics
-from mtkit.evaluation.table import HEADINGS
 from mtkit.io.files import atomic_folder, hash_file, write_bytes
 from mtkit.io.records import write_record
 from mtkit.model_folder.config_file import CONFIG, WEIGHTS, read_config, update_fields
@@ -51,7 +51,9 @@ class ModelChoice:
         """The choice and its reason."""
         what = "base model is kept: fine-tuning gained" if self.keeps_base else "fine-tuned model is kept: it gained"
         how = "no more than noise on" if self.keeps_base else "on"
-        scores = f"{HEADINGS[self.metric]} {self.before:.2f} before, {self.after:.2f} after, p {self.p_value:.3f}"
+        scores = (
+            f"{REPORTED[self.metric].heading} {self.before:.2f} before, {self.after:.2f} after, p {self.p_value:.3f}"
+        )
         return f"the {what} {how} {count_of(self.lines, 'line')} of own valid ({scores})"
 
     def as_dict(self) -> dict[str, Any]:
@@ -129,9 +131,9 @@ def _compare(run: Run, base: Path, tuned: Path, max_lines: int, weights: str) ->
         hyps[label] = translator.translate_lines([src[line] for line in lines])
     refs, lang = [[ref[line] for line in lines]], recipe.corpus.language_of_target(files)
     tokenize = recipe.evaluation.tokenize
-    metric = choose_metrics(refs, ("bleu", "chrf"), tgt_lang=lang, tokenize=tokenize).names[0]
+    metric = next(iter(choose_metrics(refs, ("bleu", "chrf"), tgt_lang=lang, tokenize=tokenize).metrics))
     result = compare(hyps, refs, (metric,), tgt_lang=lang, tokenize=tokenize)
-    before, after = (result.scores[label].by_name()[metric].value for label in (BEFORE, AFTER))
+    before, after = (result.scores[label].values[metric].value for label in (BEFORE, AFTER))
     p_value = max(test[metric][AFTER] for test in result.p_values.values())
     return ModelChoice(
         keeps_base=not (after > before and p_value < MAX_P),

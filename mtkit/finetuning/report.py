@@ -12,9 +12,8 @@ from sacrebleu.metrics.chrf import CHRF
 from mtkit.assembly.translator import load_translator
 from mtkit.corpus.config import ParallelFiles
 from mtkit.display import Table
-from mtkit.evaluation.comparison import Comparison, compare
+from mtkit.evaluation.comparison import Comparison, compare, score_table, signature_lines
 from mtkit.evaluation.score import metrics_of_run
-from mtkit.evaluation.table import score_table, signature_lines
 from mtkit.finetuning.choice import AFTER, BEFORE, ModelChoice, tuned_model
 from mtkit.finetuning.mixtures import MIXTURE, Mixtures
 from mtkit.io.files import hash_file, write_text

@@ -133,10 +133,10 @@ def _training(report: Mapping[str, Any]) -> list[str]:
 def _scores(report: Mapping[str, Any]) -> list[str]:
     if not report.get("test"):
         return []
-    from mtkit.evaluation.table import HEADINGS  # sacreBLEU is needed for scores alone
+    from mtkit.evaluation.config import REPORTED  # only cards of models with scores need the table
 
     tests = report["test"].values()
-    columns = {metric: heading for metric, heading in HEADINGS.items() if any(metric in scores for scores in tests)}
+    columns = {key: info.heading for key, info in REPORTED.items() if any(key in scores for scores in tests)}
     rows, signatures = [], []
     for name, scores in report["test"].items():
         rows.append([name, *(f"{scores[metric]:.1f}" if metric in scores else "" for metric in columns)])

@@ -70,7 +70,7 @@ def _draw_bleu_by_length(run: Run) -> None:
         groups, values = [], []
         for group, lines in _equal_groups([len(line) if is_unspaced else len(line.split()) for line in src]).items():
             hyp, ref = ([text[i] for i in lines] for text in (hyps, refs))
-            bleu = compare({name: hyp}, [ref], ["bleu"], tokenize=tokenize).scores[name].by_name()["bleu"]
+            bleu = compare({name: hyp}, [ref], ["bleu"], tokenize=tokenize).scores[name].values["bleu"]
             groups.append(LengthGroup(group, len(lines)))
             values.append((bleu.value, bleu.interval.margin if bleu.interval else 0.0))
         if len(groups) > 1:

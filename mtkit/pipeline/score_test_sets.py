@@ -15,10 +15,9 @@ from mtkit.assembly.translator import load_translator
 from mtkit.corpus.config import ParallelFiles
 from mtkit.errors import DataError
 from mtkit.evaluation.comparison import Comparison, compare, segment_groups
-from mtkit.evaluation.config import EvaluationConfig, MetricName, ReportOptions
+from mtkit.evaluation.config import REPORTED, EvaluationConfig, MetricName, ReportOptions
 from mtkit.evaluation.metrics import choose_metrics
 from mtkit.evaluation.score import Scores, evaluate, metrics_of_run
-from mtkit.evaluation.table import HEADINGS
 from mtkit.io.files import hash_file, write_text
 from mtkit.io.records import Json
 from mtkit.model_folder.config_file import WEIGHTS
@@ -204,7 +203,7 @@ def _suitable_metrics(
         lang = run.recipe.corpus.language_of_target(run.recipe.corpus.test[name])
         metrics = config.metrics if options.metrics else metrics_of_run(ref, config, tgt_lang=lang)
         choice = choose_metrics([ref], metrics, tgt_lang=lang, tokenize=config.tokenize)
-        if choice.names:
+        if choice.metrics:
             suitable[name] = metrics
         else:
             unsuitable.append((name, "; ".join(choice.notes)))
@@ -219,10 +218,10 @@ def summary_lines(run: Run, scores: dict[str, Scores]) -> list[str]:
     """Return the summary for the user: scores, their signatures, example translations, and paths of the output."""
     lines: list[str] = []
     for name, of_test in scores.items():
-        values = "  ".join(f"{HEADINGS[metric]} {score.value:.1f}" for metric, score in of_test.by_name().items())
+        values = "  ".join(f"{REPORTED[metric].heading} {score.value:.1f}" for metric, score in of_test.values.items())
         lines.append(f"{name}: {values}")
-    signatures = {s.signature: metric for of_test in scores.values() for metric, s in of_test.by_name().items()}
-    lines += [f"  {HEADINGS[metric]}: {signature}" for signature, metric in signatures.items()]
+    signatures = {s.signature: metric for of_test in scores.values() for metric, s in of_test.values.items()}
+    lines += [f"  {REPORTED[metric].heading}: {signature}" for signature, metric in signatures.items()]
     if scores:
         lines += ["", *_examples(run, next(iter(scores)))]
     return [*lines, "", *_output_paths(run, list(scores))]

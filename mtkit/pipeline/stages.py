@@ -16,8 +16,7 @@ from mtkit.corpus.store import Store
 from mtkit.display import count_of
 from mtkit.errors import RecipeError, UsageError
 from mtkit.evaluation.comparison import Comparison
-from mtkit.evaluation.config import EvaluationConfig, ReportOptions
-from mtkit.evaluation.metrics import require_moses
+from mtkit.evaluation.config import METRICS, EvaluationConfig, ReportOptions
 from mtkit.evaluation.tokenizer_choice import check_tokenizer_installed
 from mtkit.model_folder.folder import find_model
 from mtkit.pipeline.open_run import Run, open_run
@@ -292,8 +291,8 @@ def _finished_run(run_dir: Path | str) -> tuple[RunFolder, Recipe]:
 
 def _require_packages(config: EvaluationConfig) -> None:
     """Check the packages of metrics and tokenizer before hours of training, or minutes of translating."""
-    if "moses" in config.metrics:
-        require_moses()
+    for name in config.metrics:
+        METRICS[name].require_installed()
     check_tokenizer_installed(config.tokenize)
 
 

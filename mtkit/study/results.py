@@ -146,7 +146,7 @@ def _test_significance(study: Study, results: Sequence[RunResult]) -> Comparison
 
 def _signature(test: Comparison) -> str:
     """The settings of the test of BLEU by bootstrap."""
-    bleu = next(iter(test.scores.values())).by_name()["bleu"]
+    bleu = next(iter(test.scores.values())).values["bleu"]
     return f"{test.tests[0].removeprefix('bootstrap: paired, ')}; {bleu.signature}"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
-from mtkit.evaluation.metrics import has_moses
+from mtkit.evaluation.config import METRICS as ALL_METRICS
 from tests.toy.runs import RECIPE, run, sentences, write_all, write_pair
 
 Evaluate = Callable[..., tuple[int, str, str]]
@@ -78,7 +78,7 @@ def test_metrics_that_are_omitted_are_those_of_the_run(evaluate: Evaluate) -> No
     scores = json.loads(Path("scores.json").read_text())["test"]
     for name, values in scores.items():
         assert values == {key: report[name][key] for key in values}
-        assert ("bleu_moses_lc" in values) == has_moses()
+        assert ("bleu_moses_lc" in values) == ALL_METRICS["moses"].is_installed()
 
 
 def test_an_outdated_report_is_made_first_with_the_metrics_of_the_recipe(evaluate: Evaluate) -> None:

@@ -128,6 +128,39 @@ def test_a_new_model_family(package: Path) -> None:
     assert re.search(r"\bbag_of_words\b", keys)
 
 
+def test_a_new_metric_is_a_module_and_a_row(package: Path) -> None:
+    """Scores, intervals, tests, tables, report, model card, help and keys have it by its row alone."""
+    shutil.copy(NEW_KINDS / "line_accuracy.py", package / "evaluation")
+    row = '"wrong": MetricInfo("lines", "wrong lines", "evaluation.line_accuracy:WrongLines", higher_is_better=False),'
+    table, after = package / "evaluation/config.py", "METRICS: dict[str, MetricInfo] = {\n"
+    text = table.read_text()
+    assert after in text
+    table.write_text(text.replace(after, f"{after}    {row}\n"))
+    folder = package.parents[1]
+    run_everywhere(package, "evaluation.metrics=[wrong, bleu]")
+    assert "list of wrong or bleu or chrf" in run_python(package, "-m", "mtkit", "keys", "evaluation").stdout
+    report = json.loads((folder / "run/report.json").read_text())["test"]
+    assert all(0 <= scores["lines"] <= 100 and scores["lines_signature"] == "lines" for scores in report.values())
+    assert "| wrong lines |" in (folder / "run/model/README.md").read_text()
+    (folder / "ref").write_text("a\nb\nc\nd\n" * 10)
+    (folder / "good").write_text("a\nb\nc\nx\n" * 10)
+    (folder / "bad").write_text("x\nx\nc\nx\n" * 10)
+    (folder / "ids").write_text("one\n" * 20 + "two\n" * 20)
+    words = ["evaluate", "good", "bad", "--ref", "ref", "--metrics", "wrong", "--docid", "ids"]
+    done = run_python(package, "-m", "mtkit", *words, "--json", "scores.json")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"wrong lines +good +\* 25\.00 +2\d\.\d\d ± ", done.stdout)
+    assert "wrong lines good" in done.stdout
+    assert "wrong lines: lines|bs:1000" in done.stdout
+    bad = json.loads((folder / "scores.json").read_text())["bad"]
+    assert bad["lines"] == 75
+    assert bad["lines_p_bootstrap"] < 0.01
+    assert bad["lines_p_randomisation"] < 0.01
+    assert "wrong, bleu, chrf, chrf++, ter, moses" in run_python(package, "-m", "mtkit", "evaluate", "--help").stdout
+    program = "import mtkit; print(mtkit.evaluate(['a', 'b'], [['a', 'c']], ['wrong']).lines.value)"
+    assert run_python(package, "-c", program).stdout == "50.0\n"
+
+
 def test_a_changed_valid_set_is_noticed_under_a_copy_of_a_kind(package: Path) -> None:
     """The learning rate depends on the validation set by a capability of the schedule, not by its name."""
     schedules = package / "training/optimisers/schedule.py"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
-from mtkit.evaluation import metrics, score
+from mtkit.evaluation.config import MetricInfo
 
 RECIPE = """\
 name: toy
@@ -81,8 +81,7 @@ def test_run_and_the_commands_that_use_its_folder(
     assert json.loads((folder / "scores.json").read_text())["test"]["toy"]["bleu"] == scores["bleu"]
 
     with monkeypatch.context() as without:
-        for module in (metrics, score):
-            without.setattr(module, "has_moses", lambda: False)
+        without.setattr(MetricInfo, "is_installed", lambda info: not info.package)
         assert run("evaluate", "--run", "runs/toy")[0] == 0
         code, _, err = run("evaluate", "--run", "runs/toy", "--moses")
         assert (code, "sacremoses" in err) == (69, True)

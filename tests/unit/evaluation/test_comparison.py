@@ -51,7 +51,7 @@ def test_numbers_are_those_of_sacrebleu(monkeypatch, num_refs) -> None:
     for system, hyps in SYSTEMS.items():
         for name, metric in sacrebleu_metrics().items():
             theirs = metric.corpus_score(hyps, refs, n_bootstrap=200)
-            ours = result.scores[system].by_name()[name]
+            ours = result.scores[system].values[name]
             assert ours.value == pytest.approx(theirs.score, abs=1e-9)
             assert ours.interval is not None
             assert ours.interval.mean == pytest.approx(theirs._mean, abs=1e-4)  # theirs: float32
@@ -73,7 +73,7 @@ def test_equal_systems_do_not_differ() -> None:
 
 def test_best_system_of_each_metric() -> None:
     result = compare(SYSTEMS, [REF], ["bleu", "ter"], intervals=False)
-    scores = {name: each.by_name() for name, each in result.scores.items()}
+    scores = {name: each.values for name, each in result.scores.items()}
     assert result.best()["bleu"] == {max(scores, key=lambda name: scores[name]["bleu"].value)}
     assert result.best()["ter"] == {min(scores, key=lambda name: scores[name]["ter"].value)}
     assert scores["far"]["bleu"].interval is None

@@ -18,8 +18,8 @@ def test_long_lines_are_compared_by_word_edits_without_shifts(monkeypatch, seed)
     monkeypatch.setattr(metrics, "MAX_SHIFTED_WORDS", 4)
     rng = random.Random(seed)
     hyps, *refs = ([" ".join(rng.choices("abcd", k=rng.randint(0, 9))) for _ in "abc"] for _ in range(2 + seed % 3))
-    (statistics,) = metrics.SegmentMetric(metrics.BoundedTER()).statistics([hyps], refs)
-    for values, hyp, *of_line in zip(statistics.values, hyps, *refs, strict=True):
+    (statistics,) = metrics.SacrebleuMetric(metrics.BoundedTER()).statistics([hyps], refs)
+    for values, hyp, *of_line in zip(statistics, hyps, *refs, strict=True):
         words = [each.split() for each in (hyp, *of_line)]
         theirs = TER().corpus_score([hyp], [[each] for each in of_line])
         if max(map(len, words)) <= 4:

@@ -8,9 +8,8 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from mtkit.evaluation.comparison import compare
-from mtkit.evaluation.metrics import tokenizer_sensitivity
 from mtkit.evaluation.plausibility import implausible_inputs, unexpected_languages
-from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+from mtkit.evaluation.tokenizer_choice import choose_tokenizer, tokenizer_sensitivity
 
 GERMAN = ["Der große Hund läuft über die Straße.", "Zwei Männer sitzen auf einer Bank im Park."] * 20
 ENGLISH = ["The big dog runs across the street.", "Two men sit on a bench in the park."] * 20

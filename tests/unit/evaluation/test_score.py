@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from mtkit.errors import DataError, MissingExtraError, MissingInputError
 from mtkit.evaluation import tokenizer_choice
-from mtkit.evaluation.config import EvaluationConfig
+from mtkit.evaluation.comparison import score_table, signature_lines
+from mtkit.evaluation.config import EvaluationConfig, MetricInfo
 from mtkit.evaluation.metrics import moses_tokens
 from mtkit.evaluation.score import evaluate, read_texts, score
-from mtkit.evaluation.table import score_table, signature_lines
 
 REF = [
     "Der Hund (ein Dackel) läuft über die Straße.",
@@ -50,8 +50,8 @@ def test_scores_equal_those_of_the_sacrebleu_command(tmp_path):
         (ours,) = score_files([hyp], refs).values()
         for theirs in sacrebleu(*refs, "-i", hyp, "-m", "bleu", "chrf", "ter"):
             name = {"BLEU": "bleu", "chrF2": "chrf", "TER": "ter"}[theirs["name"]]
-            assert ours.by_name()[name].value == pytest.approx(theirs["score"], abs=1e-9)
-            assert ours.by_name()[name].signature == theirs["signature"]
+            assert ours.values[name].value == pytest.approx(theirs["score"], abs=1e-9)
+            assert ours.values[name].signature == theirs["signature"]
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,12 @@ def test_moses_is_bleu_on_lower_cased_moses_tokens(tmp_path):
     assert ours.bleu_moses_lc.value == pytest.approx(theirs["score"], abs=1e-9)
     assert ours.bleu_moses_lc.signature == theirs["signature"]
     assert tokens[1][1] == "Zwei Männer , 3 Frauen & ein Kind ."
-    assert list(ours.by_name()) == ["bleu_moses_lc"]
+    assert list(ours.values) == ["bleu_moses_lc"]
 
 
 def test_moses_without_sacremoses(monkeypatch):
     assert evaluate(HYP, REF, EvaluationConfig(), tgt_lang="de").bleu_moses_lc is not None
-    for module in ("metrics", "score"):
-        monkeypatch.setattr(f"mtkit.evaluation.{module}.has_moses", lambda: False)
+    monkeypatch.setattr(MetricInfo, "is_installed", lambda info: not info.package)
     assert evaluate(HYP, REF, EvaluationConfig(), tgt_lang="de").bleu_moses_lc is None
     with pytest.raises(MissingExtraError, match=r"sacremoses: pip install 'mtkit\[moses\]'"):
         evaluate(HYP, REF, EvaluationConfig(metrics=["moses"]), tgt_lang="de")
@@ -105,7 +104,7 @@ def test_as_dict_has_the_documented_keys():
 @given(lines=st.lists(st.text(st.sampled_from("ab c.,\t\u2028ß"), max_size=12), min_size=1, max_size=4))
 def test_any_lines_can_be_scored(lines):
     scores = score(lines, [lines[::-1]], ["bleu", "chrf", "ter", "moses"])
-    assert all(score.value >= 0 for score in scores.by_name().values())
+    assert all(score.value >= 0 for score in scores.values.values())
 
 
 def test_unequal_line_counts_are_rejected_with_all_counts(tmp_path):
@@ -160,10 +159,10 @@ def test_bleu_of_other_scripts_is_never_nearly_zero_without_a_word(ref, hyp, tok
 
 def test_metrics_that_need_words_are_left_out_of_scripts_without_spaces():
     thai = score(["วันนี้อากาศดี"], [["วันนี้อากาศดีมาก"]], ["bleu", "chrf", "ter", "moses"])
-    assert list(thai.by_name()) == ["bleu", "chrf"]
+    assert list(thai.values) == ["bleu", "chrf"]
     assert [note.partition(" is left out")[0] for note in thai.notes[1:]] == ["TER", "BLEU on Moses tokens"]
     chinese = score(["今天天气很好"], [["今天天气不好"]], ["ter", "moses"])
-    assert list(chinese.by_name()) == ["ter"]
+    assert list(chinese.values) == ["ter"]
     assert chinese.ter is not None
     assert chinese.ter.value == pytest.approx(100 / 6)  # one character of six, not one sentence of one
     assert "asian:yes" in chinese.ter.signature

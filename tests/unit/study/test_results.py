@@ -66,7 +66,7 @@ def test_each_seed_is_tested_against_the_baselines_run_of_that_seed(results: Stu
     expected = compare({"pre": PRE[1], "post": POST[1]}, [REF], ["bleu"], tokenize="13a")
     assert results.rows[1].p_values == {1: expected.p_values["bootstrap"]["bleu"]["post"]}
     assert results.rows[0].p_values == {}
-    bleu = expected.scores["pre"].by_name()["bleu"]
+    bleu = expected.scores["pre"].values["bleu"]
     assert results.signature == f"1,000 samples, seed 12345; {bleu.signature}"
 
 

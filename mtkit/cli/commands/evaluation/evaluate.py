@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mtkit.cli.options import Format, JsonFile, forbid_overwriting_input, forbid_repeated
+from mtkit.evaluation.config import DEFAULT_METRICS, METRIC_NAMES, ReportOptions
+from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mtkit.display import TableFormat
     from mtkit.evaluation.comparison import Comparison
-    from mtkit.evaluation.config import MetricName, ReportOptions
     from mtkit.evaluation.score import Scores
-
-BleuTokenizer = Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "flores200", "char", "none"]
 
 
 def evaluate(
@@ -43,7 +42,7 @@ def evaluate(
         typer.Option(
             "--metrics",
             metavar="LIST",
-            help="bleu, chrf, chrf++, ter, moses, with commas (default: bleu,chrf,ter).",
+            help=f"{', '.join(METRIC_NAMES)}, with commas (default: {','.join(DEFAULT_METRICS)}).",
         ),
     ] = None,
     intervals: Annotated[
@@ -61,7 +60,7 @@ def evaluate(
         typer.Option("--lang", metavar="CODE", help="Language of the references (default: by script)."),
     ] = None,
     tokenize: Annotated[
-        BleuTokenizer | None,
+        SacrebleuTokenizer | None,
         typer.Option("--tokenize", help="sacreBLEU's tokenizer (auto: by language and script)."),
     ] = None,
 ) -> None:
@@ -73,7 +72,6 @@ def evaluate(
     """
     from mtkit.cli.input import read_input_lines
     from mtkit.errors import UsageError
-    from mtkit.evaluation.config import ReportOptions
 
     names = None if metrics is None else _metric_names(metrics)
     if run is None and hyps and len(hyps) == 1 and not ref and _is_run(hyps[0]):
@@ -182,24 +180,22 @@ def _check_language(lang: str) -> None:
         print_notes([f"--lang {lang}: mtkit does not know this language code, so the script of the references decides"])
 
 
-def _metric_names(lists: Sequence[str]) -> list[MetricName]:
+def _metric_names(lists: Sequence[str]) -> list[str]:
     """Parse the values of --metrics.
 
     Raises:
         UsageError: a name is unknown, or there is none.
     """
-    from typing import get_args
-
     from mtkit.errors import UsageError
-    from mtkit.evaluation.config import MetricName
 
-    known = get_args(MetricName)
     names = ",".join(lists).lower().replace(",", " ").split()
-    if unknown := [name for name in names if name not in known]:
-        raise UsageError(f"evaluate: --metrics: no such metric: {unknown[0]}; the metrics are {', '.join(known)}")
+    if unknown := [name for name in names if name not in METRIC_NAMES]:
+        raise UsageError(
+            f"evaluate: --metrics: no such metric: {unknown[0]}; the metrics are {', '.join(METRIC_NAMES)}"
+        )
     if not names:
-        raise UsageError(f"evaluate: --metrics is empty; the metrics are {', '.join(known)}")
-    return [name for name in known if name in names]
+        raise UsageError(f"evaluate: --metrics is empty; the metrics are {', '.join(METRIC_NAMES)}")
+    return [name for name in METRIC_NAMES if name in names]
 
 
 def _evaluate_run(run: Path, json: Path | None) -> None:
@@ -226,7 +222,7 @@ def _print_results(
 ) -> None:
     """Print the scores of systems on one test set, or of one system on each test set of a run."""
     from mtkit.cli.printing import print_results
-    from mtkit.evaluation.table import group_table, score_table, signature_lines
+    from mtkit.evaluation.comparison import group_table, score_table, signature_lines
 
     first = results[0]
     scores = {name: each for result in results for name, each in result.scores.items()}
