@@ -19,8 +19,7 @@ from mtkit.assembly.training import (
     load_teacher,
     resolve_auto_precision,
 )
-from mtkit.corpus.order.batch import Batch, Source
-from mtkit.corpus.order.collate import dummy_batch
+from mtkit.corpus.order.batch import Batch, Source, dummy_batch
 from mtkit.display import format_bytes
 from mtkit.errors import ComputeError, MissingInputError
 from mtkit.hardware import default_device, free_memory, has_bf16

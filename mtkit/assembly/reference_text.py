@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.collate import collate
+from mtkit.corpus.order.batch import Batch, collate
 from mtkit.errors import DataError
 from mtkit.model_folder.folder import LoadedModel, StoredModel
 from mtkit.text.lines import check_line_counts, read_lines

@@ -11,7 +11,7 @@ from mtkit.assembly.initial_weights import Notify, initialise
 from mtkit.assembly.validator import BleuFn, DecodedSubset, TranslationValidator, ValidationSet, require_positions
 from mtkit.corpus.config import CorpusFiles, MonolingualFile
 from mtkit.corpus.ibm_model1 import Lexicon
-from mtkit.corpus.noise.noise import Corpus, DenoisingCorpus, NoiseVocab
+from mtkit.corpus.noise import Corpus, DenoisingCorpus, NoiseVocab
 from mtkit.corpus.order.loader import CorpusMixture, Loader
 from mtkit.corpus.store import Store
 from mtkit.errors import MissingInputError, NonFiniteError, RecipeError

@@ -14,7 +14,7 @@ import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from mtkit.corpus.noise.noise import Corpus, get_store
+from mtkit.corpus.noise import Corpus, get_store
 from mtkit.corpus.order.batch import Source
 from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import SIDES, Store

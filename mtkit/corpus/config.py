@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from mtkit.config import Limits, config
-from mtkit.corpus.noise.config import NoiseConfig
+from mtkit.config import Limits, config, construct
 from mtkit.text.lines import Text, text_of_limit
 from mtkit.text.source_prefix import SourcePrefix, merge_tags
+
+if TYPE_CHECKING:
+    from mtkit.corpus.noise import Noise, NoiseVocab
 
 NAME_OF_TEST = "a name of at most 60 letters, digits, _ and, after the first, . and -"
 TestName = Annotated[  # it names a file: hyps/TEST.txt, in at most 255 bytes
@@ -104,6 +106,92 @@ class CleaningConfig:
     # Tokens of the longer side above which `max_ratio` applies. Default: the ratio of short lines says little about
     # their alignment.
     min_length_for_ratio: Annotated[int, Limits(ge=0)] = 20
+
+
+Rate = Annotated[float, Limits(ge=0, lt=1)]
+Probability = Annotated[float, Limits(ge=0, le=1)]
+
+
+class NoiseConfigBase:
+    """Configuration of noise."""
+
+    builds: ClassVar[str]  # path of the class, see mtkit.config.load_class
+    trains_encoder_only: ClassVar[bool] = False
+    has_source: ClassVar[bool] = True
+
+    def build(self, vocab: NoiseVocab) -> Noise:
+        """The noise function."""
+        return construct(self, vocab)
+
+
+@config
+class SpanCorruptionConfig(NoiseConfigBase):
+    """Remove spans and predict them (see SpanCorruption); targets are short, so that an update is cheap."""
+
+    kind: Literal["span_corruption"] = "span_corruption"
+    builds: ClassVar[str] = "corpus.noise:SpanCorruption"
+    # Share of the tokens that are removed. Default: Raffel et al. 2020, table 6.
+    noise_density: Annotated[float, Limits(gt=0, lt=1)] = 0.15
+    # Mean length of a removed span in tokens. Default: Raffel et al. 2020, table 7.
+    mean_span_length: Annotated[float, Limits(ge=1)] = 3.0
+
+
+@config
+class BartNoiseConfig(NoiseConfigBase):
+    """Fill gaps and restore the order (see BartNoise); the target is the whole text."""
+
+    kind: Literal["bart"] = "bart"
+    builds: ClassVar[str] = "corpus.noise:BartNoise"
+    # Share of the tokens that are removed in spans, with one mask for each span (text infilling). Default: Lewis et al.
+    # 2020, sec. 5.1.
+    infilling_rate: Rate = 0.3
+    # Mean length of a removed span in tokens; lengths are Poisson distributed. Default: Lewis et al. 2020, sec. 2.2.
+    mean_span_length: Annotated[float, Limits(gt=0, le=50)] = 3.0
+    # Share of the tokens that are masked one by one (token masking). Default: 0, because infilling masks already.
+    masking_rate: Rate = 0.0
+    # Share of the tokens that are removed without a mask (token deletion). Default: 0; the paper's model has infilling
+    # and permutation alone.
+    deletion_rate: Rate = 0.0
+    # Shuffle the sentences of a line that has several. Default: true, as in the paper's model.
+    permute_sentences: bool = True
+
+    def __post_init__(self) -> None:
+        if not (self.infilling_rate or self.masking_rate or self.deletion_rate or self.permute_sentences):
+            raise ValueError("infilling_rate: all noise is turned off; set one of the rates above 0")
+
+
+@config
+class MLMMaskingConfig(NoiseConfigBase):
+    """Mask tokens (see MLMMasking); for training.objective.kind masked_lm."""
+
+    kind: Literal["mlm"] = "mlm"
+    builds: ClassVar[str] = "corpus.noise:MLMMasking"
+    trains_encoder_only: ClassVar[bool] = True
+    # Share of the tokens that are predicted. Default: BERT's.
+    masking_rate: Annotated[float, Limits(gt=0, le=1)] = 0.15
+    # Share of the predicted tokens that the mask token replaces. Default: BERT's.
+    mask_replace_prob: Probability = 0.8
+    # Share of the predicted tokens that a random token replaces; the others stay as they are. Default: BERT's.
+    random_replace_prob: Probability = 0.1
+
+    def __post_init__(self) -> None:
+        if self.mask_replace_prob + self.random_replace_prob > 1:
+            raise ValueError(
+                f"random_replace_prob: {self.random_replace_prob} and mask_replace_prob {self.mask_replace_prob} sum "
+                "to more than 1; lower one"
+            )
+
+
+@config
+class LanguageModelConfig(NoiseConfigBase):
+    """Predict each text from an empty source (see EmptySource); a language model if all training text is such text."""
+
+    kind: Literal["language_model"] = "language_model"
+    builds: ClassVar[str] = "corpus.noise:EmptySource"
+    has_source: ClassVar[bool] = False
+
+
+NoiseConfig = SpanCorruptionConfig | BartNoiseConfig | MLMMaskingConfig | LanguageModelConfig
 
 
 @config

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.collate import dummy_batch
+from mtkit.corpus.order.batch import Batch, dummy_batch
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.cache.state import BatchedState
 from mtkit.layers.dropout import StructuralDropout

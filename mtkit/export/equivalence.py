@@ -13,7 +13,7 @@ from typing import Protocol
 
 import torch
 
-from mtkit.corpus.order.collate import collate_source
+from mtkit.corpus.order.batch import collate_source
 from mtkit.corpus.store import MANIFEST, Store
 from mtkit.errors import DataError, NonFiniteError, UsageError
 from mtkit.model_folder.folder import LoadedModel

@@ -16,8 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from mtkit import __version__
 from mtkit.errors import DataError, ReadWriteError, UsageError
-from mtkit.io.files import flush_to_disk, hash_file, translate_write_errors
-from mtkit.io.growing_file import refuse_special_file
+from mtkit.io.files import flush_to_disk, hash_file, refuse_special_file, translate_write_errors
 from mtkit.io.lock import OutputLock
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"

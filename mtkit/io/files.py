@@ -3,6 +3,9 @@
 A written file or folder is either complete or absent, even after a power cut. It is written under a temporary name in
 the same folder, flushed to disk (fsync) and renamed; then the folder that holds the name is flushed. Operating system
 errors are raised as `MtkitError` with the path in the message.
+
+The temporary name beside NAME is `.NAME.HOST.PID.tmp`, of process PID on HOST. It is abandoned if that process no
+longer exists, which only the same host can tell.
 """
 
 from __future__ import annotations
@@ -12,17 +15,21 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
+import socket
 import stat
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mtkit.errors import MissingInputError, ReadWriteError, UsageError
 from mtkit.io.json_text import encode_json
-from mtkit.io.temporary import remove_abandoned, temporary_beside
 
 _CHUNK = 1 << 20  # bytes read at a time
+_TEMPORARY = re.compile(r"\..+\.\d+\.tmp", re.DOTALL)
+_NAME = re.compile(r"\.(?P<name>.+)\.(?P<host>[^.]+)\.(?P<pid>\d+)\.tmp", re.DOTALL)
 MAX_QUOTED = 200  # characters of a path that is too long
 
 
@@ -116,6 +123,23 @@ def write_atomically(path: Path) -> Iterator[Path]:
             replace_file(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def refuse_special_file(path: Path) -> None:
+    """Refuse to write to anything but a regular file with one name, which `path` need not be yet.
+
+    Raises:
+        UsageError: it is a link, a folder, a device or a pipe.
+    """
+    try:
+        status = path.lstat()
+    except OSError:  # missing, or opening it will tell
+        return
+    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+        return
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a pipe", stat.S_IFREG: "a link"}
+    kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
+    raise UsageError(f"{path}: is {kind}, but unfinished output is written there; remove it, or name another output")
 
 
 def create_temp_file(temporary: Path, path: Path) -> None:
@@ -298,3 +322,69 @@ def changed_files(folder: Path, hashes: Mapping[str, str]) -> list[str]:
         if not path.is_file() or hash_file(path) != expected:
             changed.append(name)
     return changed
+
+
+@cache
+def host_name() -> str:
+    """Name of this host in names of files, with the namespace of its process numbers (each container has its own)."""
+    name = re.sub(r"[^\w-]", "-", socket.gethostname())[:32] or "host"
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return name
+    return f"{name}-{namespace:x}"
+
+
+def temporary_beside(path: Path) -> Path:
+    """Return a path in the same folder, thus on the same file system, that no other process uses."""
+    return path.with_name(f".{path.name}.{host_name()}.{os.getpid()}.tmp")
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove the temporary files and folders for `path` that dead processes of this host left behind, if possible."""
+    with contextlib.suppress(OSError):
+        for temporary in _temporaries(path.parent):
+            match = _NAME.fullmatch(temporary.name)
+            is_ours = match and match["name"] == path.name and match["host"] == host_name()
+            if match and is_ours and not _is_alive(int(match["pid"])):
+                _remove(temporary)
+
+
+def remove_all_abandoned(folder: Path) -> None:
+    """Remove all temporary files and folders in a folder, except those of other live processes of this host.
+
+    Requires the lock of the run folder that `folder` belongs to: processes of other hosts then do not write there.
+
+    Raises:
+        OSError: one of them cannot be removed.
+    """
+    for temporary in _temporaries(folder):
+        match = _NAME.fullmatch(temporary.name)
+        pid = int(match["pid"]) if match and match["host"] == host_name() else os.getpid()
+        if pid == os.getpid() or not _is_alive(pid):
+            _remove(temporary)
+
+
+def _temporaries(folder: Path) -> list[Path]:
+    """Files and folders with the name of a temporary one, with or without a host."""
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        return [folder / entry.name for entry in entries if _TEMPORARY.fullmatch(entry.name)]
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # the process of another user, or a number that no process has
+        return True
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)  # another process may be removing it too
+    else:
+        path.unlink(missing_ok=True)

@@ -12,9 +12,13 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from mtkit.errors import BusyError
-from mtkit.io.files import recover_interrupted_replace, translate_read_errors, translate_write_errors
+from mtkit.io.files import (
+    recover_interrupted_replace,
+    remove_all_abandoned,
+    translate_read_errors,
+    translate_write_errors,
+)
 from mtkit.io.json_text import parse_json
-from mtkit.io.temporary import remove_all_abandoned
 
 
 class FileLock:

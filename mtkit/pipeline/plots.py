@@ -10,7 +10,7 @@ import torch
 
 from mtkit.assembly.reference_text import prefix_ids
 from mtkit.assembly.translator import read_translation_model
-from mtkit.corpus.order.collate import collate_source
+from mtkit.corpus.order.batch import collate_source
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison import compare
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer

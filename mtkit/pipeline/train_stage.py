@@ -22,7 +22,7 @@ from mtkit.assembly.training import (
 )
 from mtkit.assembly.validator import TrainingSampler, target_vocab_ids
 from mtkit.corpus.ibm_model1 import Lexicon
-from mtkit.corpus.order.collate import dummy_batch
+from mtkit.corpus.order.batch import dummy_batch
 from mtkit.corpus.order.loader import Loader
 from mtkit.corpus.store import SIDES
 from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from mtkit.assembly.training import build_model_architecture, learner_from_recipe
-from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.collate import collate
+from mtkit.corpus.order.batch import Batch, collate
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe

@@ -6,9 +6,9 @@ from math import comb, exp, factorial, sqrt
 
 import numpy as np
 
-from mtkit.corpus.noise.config import BartNoiseConfig, MLMMaskingConfig, SpanCorruptionConfig
-from mtkit.corpus.noise.noise import NoiseVocab
-from mtkit.corpus.noise.row_rng import RowRandom
+from mtkit.corpus.config import BartNoiseConfig, MLMMaskingConfig, SpanCorruptionConfig
+from mtkit.corpus.noise import NoiseVocab
+from mtkit.corpus.order.hash_rng import RowRandom
 from mtkit.corpus.order.ragged import Ragged
 
 NUM_SENTENCES = 40_000

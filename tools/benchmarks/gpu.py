@@ -25,8 +25,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from mtkit.assembly.training import build_model_architecture, learner_from_recipe
-from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.collate import dummy_batch
+from mtkit.corpus.order.batch import Batch, dummy_batch
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.vocab import Vocab

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mtkit.corpus.order.collate import collate_source
+from mtkit.corpus.order.batch import collate_source
 from mtkit.inference.fast_search import FastModel
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.search.config import LengthLimit, MaxLength, SamplingConfig, SearchConfig

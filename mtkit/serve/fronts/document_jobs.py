@@ -15,7 +15,7 @@ from starlette.datastructures import UploadFile
 
 from mtkit.documents.choose import suffixes
 from mtkit.errors import MtkitError
-from mtkit.io.temporary import remove_abandoned, temporary_beside
+from mtkit.io.files import remove_abandoned, temporary_beside
 from mtkit.serve.core import AUTO, DETECTED_CHARACTERS, Direction, RequestOptions, TranslationService
 from mtkit.serve.processes.messages import receive_async, send_async
 from mtkit.serve.processes.pool import start_process

@@ -12,8 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from mtkit.corpus.order.batch import Batch, Source, Target
-from mtkit.corpus.order.collate import collate_source, real_and_pos
+from mtkit.corpus.order.batch import Batch, Source, Target, collate_source, real_and_pos
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.hardware import limit_onednn_cache, parse_device, tell_torch_num_threads, tune_malloc
 from mtkit.inference.compute_type import ComputeType

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
+from mtkit.io.files import host_name
 from mtkit.io.lock import OutputLock
-from mtkit.io.temporary import host_name
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig

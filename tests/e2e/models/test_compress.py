@@ -12,7 +12,7 @@ from mtkit.cli import entry
 from mtkit.compression import compress
 from mtkit.errors import DataError, UsageError
 from mtkit.inference.library import VARIABLE, native
-from mtkit.io.temporary import host_name, temporary_beside
+from mtkit.io.files import host_name, temporary_beside
 from mtkit.layers.attention.config import PerformerConfig
 from mtkit.model_folder.config_file import WEIGHTS, verify_model
 from mtkit.model_folder.folder import read_metadata, read_model

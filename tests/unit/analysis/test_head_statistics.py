@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from mtkit.analysis.head_statistics import HeadSums, attention_modules, entropy, forced_attention, recorded_attention
-from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.collate import collate
+from mtkit.corpus.order.batch import Batch, collate
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.text.vocab import Vocab

@@ -5,7 +5,7 @@ import torch
 from sacrebleu import sentence_bleu
 
 from mtkit.assembly.validator import TrainingSampler, target_vocab_ids
-from mtkit.corpus.order.collate import collate_source
+from mtkit.corpus.order.batch import collate_source
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit
 from mtkit.text.config import TokenizerConfig

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from mtkit.assembly.training import build_validator
 from mtkit.assembly.validator import DecodedSubset, TranslationValidator, ValidationSet, evenly_spaced
 from mtkit.corpus.binarise import binarise
-from mtkit.corpus.order.collate import collate
+from mtkit.corpus.order.batch import collate
 from mtkit.corpus.store import Store
 from mtkit.evaluation.calibration import Calibration
 from mtkit.models.interface import TranslationModel

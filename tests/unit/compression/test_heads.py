@@ -10,8 +10,7 @@ from torch import Tensor
 
 from mtkit.analysis.head_statistics import attention_modules, head_importance
 from mtkit.compression.heads import choose_heads, prune_heads
-from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.collate import collate
+from mtkit.corpus.order.batch import Batch, collate
 from mtkit.errors import UsageError
 from mtkit.layers.positions.config import RoPEConfig, T5BiasConfig
 from mtkit.models.transformer.config import TransformerConfig

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtkit.corpus.cleaning import REASONS, CleaningReport, rejection_reasons
+from mtkit.corpus.binarise import REASONS, CleaningReport, rejection_reasons
 from mtkit.corpus.config import CleaningConfig
 from mtkit.errors import RecipeError
 from mtkit.recipe import schema

@@ -8,11 +8,10 @@ import pytest
 
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.config import CleaningConfig
-from mtkit.corpus.noise.noise import DenoisingCorpus, NoisedBatch
-from mtkit.corpus.order.loader import eval_batches
+from mtkit.corpus.noise import DenoisingCorpus, NoisedBatch
+from mtkit.corpus.order.loader import SubwordSegmenter, eval_batches
 from mtkit.corpus.order.order import DataOrder
 from mtkit.corpus.order.ragged import Ragged
-from mtkit.corpus.order.segment import SubwordSegmenter
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError
 

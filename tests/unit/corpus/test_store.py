@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from mtkit.corpus.binarise import binarise
-from mtkit.corpus.store import Store
-from mtkit.corpus.store_writer import id_type
+from mtkit.corpus.store import Store, id_type
 from mtkit.errors import DamagedError, DataError, MissingInputError
 from mtkit.io.records import read_record, write_record
 

@@ -5,8 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from mtkit.cli import entry
-from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.collate import dummy_batch
+from mtkit.corpus.order.batch import Batch, dummy_batch
 from mtkit.describe import cost as cost_module
 from mtkit.describe.cost import count_cost
 from mtkit.describe.describe import Architecture, ModuleNode, describe, load_architecture, module_tree

@@ -8,10 +8,9 @@ import sys
 
 import pytest
 
-from mtkit.io import temporary as module
-from mtkit.io.files import atomic_folder, write_text
+from mtkit.io import files as module
+from mtkit.io.files import atomic_folder, host_name, remove_all_abandoned, temporary_beside, write_text
 from mtkit.io.lock import clean_up_folder
-from mtkit.io.temporary import host_name, remove_all_abandoned, temporary_beside
 
 ALIVE = os.getppid()
 

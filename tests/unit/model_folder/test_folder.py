@@ -11,7 +11,7 @@ import torch
 from safetensors import safe_open
 
 from mtkit import __version__
-from mtkit.corpus.order.collate import collate
+from mtkit.corpus.order.batch import collate
 from mtkit.errors import DamagedError, DataError, FormatError, MissingInputError
 from mtkit.io.records import read_record, write_record
 from mtkit.model_folder.config_file import FORMAT, verify_model

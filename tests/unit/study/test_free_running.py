@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from mtkit.corpus.order.batch import Batch
-from mtkit.corpus.order.collate import collate, collate_source
+from mtkit.corpus.order.batch import Batch, collate, collate_source
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.study.measures import FreeRunning
 from mtkit.text.vocab import Vocab

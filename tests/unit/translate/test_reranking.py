@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mtkit.corpus.order.batch import Target
-from mtkit.corpus.order.collate import collate_source
+from mtkit.corpus.order.batch import Target, collate_source
 from mtkit.errors import DataError, NonFiniteError
 from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig

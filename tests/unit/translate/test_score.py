@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from mtkit.corpus.order.collate import collate
+from mtkit.corpus.order.batch import collate
 from mtkit.errors import ComputeError, DataError
 from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.corpus.order.batching import padded_tokens, plan_updates, split_by_token_budget
+from mtkit.corpus.order.order import padded_tokens, plan_updates, split_by_token_budget
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), min_size=1, max_size=200)
 

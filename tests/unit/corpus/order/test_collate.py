@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from mtkit.corpus.order.collate import collate, collate_source
+from mtkit.corpus.order.batch import collate, collate_source
 from mtkit.errors import DataError
 from mtkit.text.vocab import Vocab
 

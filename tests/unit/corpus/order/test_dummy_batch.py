@@ -1,4 +1,4 @@
-from mtkit.corpus.order.collate import dummy_batch
+from mtkit.corpus.order.batch import dummy_batch
 from mtkit.text.vocab import Vocab
 
 

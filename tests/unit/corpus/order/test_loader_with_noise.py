@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from mtkit.corpus.binarise import binarise
-from mtkit.corpus.noise.config import MLMMaskingConfig, SpanCorruptionConfig
-from mtkit.corpus.noise.noise import DenoisingCorpus, NoiseVocab
+from mtkit.corpus.config import MLMMaskingConfig, SpanCorruptionConfig
+from mtkit.corpus.noise import DenoisingCorpus, NoiseVocab
 from mtkit.corpus.order.loader import CorpusMixture, DataPosition, Loader, eval_batches
 from mtkit.corpus.store import Store
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from mtkit.corpus.order.collate import dummy_batch
+from mtkit.corpus.order.batch import dummy_batch
 from mtkit.errors import ComputeError
 from mtkit.text.vocab import Vocab
 from mtkit.training.learner import build_learner

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.corpus.noise.config import BartNoiseConfig, LanguageModelConfig, MLMMaskingConfig, SpanCorruptionConfig
-from mtkit.corpus.noise.noise import NoiseVocab
-from mtkit.corpus.noise.row_rng import RowRandom
+from mtkit.corpus.config import BartNoiseConfig, LanguageModelConfig, MLMMaskingConfig, SpanCorruptionConfig
+from mtkit.corpus.noise import NoiseVocab
+from mtkit.corpus.order.hash_rng import RowRandom
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.subword.tokenizer import Tokenizer
