@@ -178,7 +178,7 @@ def test_a_wrong_order_is_noticed() -> None:
         follow(calls, [("b.py", "g"), ("b.py", "g")])
 
 
-DOCUMENTS = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+DOCUMENTS = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

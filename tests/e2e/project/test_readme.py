@@ -16,7 +16,7 @@ from mtkit.cli import entry
 from mtkit.cli.app import build_app
 
 ROOT = Path(__file__).parents[3]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 WITH_RECIPE = {"run", "train", "preprocess"}
 
 
