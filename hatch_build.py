@@ -3,7 +3,7 @@
 `pip install` and `pip install -e` call it. `python hatch_build.py [SET...]` compiles into the checkout: all instruction
 sets of this machine's architecture, or some. A C compiler that works is used (CC, else cc, gcc or clang, with the
 options of CFLAGS), otherwise the package ziglang, which a build installs for itself. Where neither is there the wheel
-has no library, and translation runs as written.
+has no library, and the reference implementation translates.
 
 MTKIT_BUILD chooses: `cc` never asks for ziglang; `zig` always uses it, for glibc 2.28; `zig:MACHINE` compiles for
 another machine (a key of ZIG_TARGETS); `none` compiles nothing.

@@ -37,13 +37,13 @@ TYPE_CHECKING = False  # as in typing, whose import would take most of the time 
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtkit.assembly.translator import load_translator as load_model
     from mtkit.errors import MtkitError
     from mtkit.evaluation.score import Scores
     from mtkit.evaluation.score import score as evaluate
     from mtkit.pipeline.stages import Report, evaluate_run, run, train
     from mtkit.recipe.recipe import load_recipe
     from mtkit.recipe.sections import Recipe
+    from mtkit.translate.load import load_translator as load_model
     from mtkit.translate.translator import Translation, Translator
 
 __version__ = "0.2.0"
@@ -57,7 +57,7 @@ _LOCATIONS = {
     "Translator": "mtkit.translate.translator:Translator",
     "evaluate": "mtkit.evaluation.score:score",
     "evaluate_run": "mtkit.pipeline.stages:evaluate_run",
-    "load_model": "mtkit.assembly.translator:load_translator",
+    "load_model": "mtkit.translate.load:load_translator",
     "load_recipe": "mtkit.recipe.recipe:load_recipe",
     "run": "mtkit.pipeline.stages:run",
     "train": "mtkit.pipeline.stages:train",

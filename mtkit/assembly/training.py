@@ -18,7 +18,7 @@ from mtkit.errors import MissingInputError, NonFiniteError, RecipeError
 from mtkit.evaluation.score import bleu_of
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.hardware import default_device
-from mtkit.inference.compute_type import ComputeType
+from mtkit.inference.support import ComputeType
 from mtkit.model_folder.folder import find_model, read_model
 from mtkit.models.interface import TranslationModel
 from mtkit.recipe.sections import Recipe
@@ -38,7 +38,7 @@ from mtkit.training.objectives.interface import ObjectiveInputs, TranslationSamp
 from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.seeding import seed_everything
 from mtkit.training.weights import freeze
-from mtkit.translate.engines.model_engine import ModelEngine
+from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.translator import Translator
 
 

@@ -32,7 +32,7 @@ from mtkit.training.key_types import RewardName
 from mtkit.training.monitoring.validation import Validation, ValidationShard, unshard
 from mtkit.training.precision import Precision
 from mtkit.training.robustness.oom import explain_oom
-from mtkit.translate.engines.interface import special_ids
+from mtkit.translate.engine import special_ids
 
 TranslateFn = Callable[[TranslationModel, Sequence[str]], list[str]]
 CommandFn = Callable[[Sequence[str], Sequence[str], Sequence[str]], float | None]  # None: it failed

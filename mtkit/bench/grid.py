@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from mtkit.display import Table
 from mtkit.hardware import available_cores
-from mtkit.inference.compute_type import ComputeType
+from mtkit.inference.support import ComputeType
 
 EngineName = Literal["mtkit", "ctranslate2"]
 

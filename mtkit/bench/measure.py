@@ -21,7 +21,6 @@ import numpy as np
 import torch
 
 from mtkit.assembly.reference_text import prefix_ids
-from mtkit.assembly.translator import load_translator, read_translation_model, search_config
 from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting
 from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
 from mtkit.evaluation.score import bleu_of
@@ -31,6 +30,7 @@ from mtkit.model_folder.folder import read_stored_model
 from mtkit.signals import blocked_in_workers, kill_workers
 from mtkit.text.lines import check_line_counts, read_lines
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
+from mtkit.translate.load import load_translator, read_translation_model, search_config
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import WorkerPool
@@ -191,7 +191,8 @@ def _load(setting: BenchSetting, folder: Path, prefix: SourcePrefix) -> Translat
         search_overrides=[f"search.beam_size={setting.beam_size}"],
         compute_type=setting.compute_type,
         threads=setting.threads_per_worker,
-        options=TranslationOptions(batch_tokens=setting.batch_tokens, rewrite=setting.rewrite, source_prefix=prefix),
+        rewrite=setting.rewrite,
+        options=TranslationOptions(batch_tokens=setting.batch_tokens, source_prefix=prefix),
     )
 
 

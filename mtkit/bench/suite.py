@@ -16,7 +16,7 @@ from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting, EngineName
 from mtkit.bench.machine import Machine
 from mtkit.display import Table
 from mtkit.hardware import has_bf16
-from mtkit.inference.compute_type import ComputeType
+from mtkit.inference.support import ComputeType
 from mtkit.training.key_types import PrecisionName
 
 COLUMNS = ("search", "type", "workers", "engine", "lines/s", "line, ms", "MiB", "BLEU", "speed", "latency", "memory")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from mtkit.cli.printing import print_notes
-from mtkit.translate.constraints import Line, text_of
-from mtkit.translate.output.formats import SEPARATOR
-from mtkit.translate.output.progress import DESCRIPTIONS
+from mtkit.translate.lines import Line, text_of
+from mtkit.translate.output import SEPARATOR
+from mtkit.translate.progress import DESCRIPTIONS
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import Translator
 

@@ -18,7 +18,7 @@ from mtkit.compression.measure import ModelFigures, measure, size_table
 from mtkit.compression.structure import drop_layers, prune_feed_forward, prune_weights
 from mtkit.display import Table
 from mtkit.errors import DataError, UsageError
-from mtkit.inference.compute_type import ComputeType
+from mtkit.inference.support import ComputeType
 from mtkit.io.files import replace_folder, temporary_folder
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import require_replaceable

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtkit.assembly.reference_text import ReferenceText
-from mtkit.assembly.translator import load_translator
 from mtkit.display import Table
 from mtkit.evaluation.score import bleu_of
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
-from mtkit.inference.compute_type import ComputeType
+from mtkit.inference.support import ComputeType
 from mtkit.model_folder.config_file import WEIGHTS
+from mtkit.translate.load import load_translator
 
 WARM_UP_LINES = 16
 NUM_TURNS = 3  # the fastest counts: other programs can only slow a translation down

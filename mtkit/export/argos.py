@@ -10,7 +10,6 @@ from pathlib import Path
 import sentencepiece
 
 from mtkit import __version__
-from mtkit.assembly.translator import read_translation_model
 from mtkit.errors import DataError, UsageError
 from mtkit.export.ctranslate2 import convert
 from mtkit.export.equivalence import MIN_EQUAL_SHARE, lost_settings, sample_lines
@@ -19,6 +18,7 @@ from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import MODEL_CARD
 from mtkit.model_folder.folder import LoadedModel
 from mtkit.text.normalise import SPACE_MARK
+from mtkit.translate.load import read_translation_model
 
 SUFFIX, METADATA, PIECES = ".argosmodel", "metadata.json", "sentencepiece.model"
 MODEL_FILES = ("config.json", "model.bin", "shared_vocabulary.json", "source_vocabulary.json", "target_vocabulary.json")

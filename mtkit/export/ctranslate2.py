@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.assembly.translator import read_translation_model
 from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.ctranslate2_spec import build_spec
 from mtkit.export.equivalence import check_equivalence, lost_settings, sample_lines, stated
 from mtkit.export.supported_models import CTRANSLATE2
-from mtkit.inference.compute_type import ComputeType
+from mtkit.inference.support import ComputeType
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import EXPORTED, require_replaceable
@@ -21,7 +20,8 @@ from mtkit.models.transformer.model import Transformer
 from mtkit.search.config import SearchConfig
 from mtkit.search.support import options, unsupported
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.engines.interface import special_ids
+from mtkit.translate.engine import special_ids
+from mtkit.translate.load import read_translation_model
 
 MIN_POSITIONS = 1024  # size of the position table for an encoding without a maximum length
 

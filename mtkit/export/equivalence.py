@@ -1,4 +1,4 @@
-"""Equivalence check of an exported model: it must give the translations of the model as written."""
+"""Equivalence check of an exported model: it must give the translations of the reference implementation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mtkit.search.interface import SearchRequest
 from mtkit.search.support import Engine, unsupported
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.lines import read_lines
-from mtkit.translate.engines.interface import special_ids
+from mtkit.translate.engine import special_ids
 
 NUM_LINES = 100
 MIN_EQUAL_SHARE = 0.99  # of the translations; near-ties may be decided differently
@@ -79,7 +79,7 @@ def sample_lines(model: Path, loaded: LoadedModel, file: Path | None) -> SampleL
 
 
 def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: SampleLines) -> str:
-    """Translate the sample with the model as written and with its export, by greedy search in float32.
+    """Translate the sample with the reference implementation and with its export, by greedy search in float32.
 
     Returns:
         A sentence with the number of equal translations, and one about what the other program does not do.
@@ -152,7 +152,7 @@ def lost_settings(engine: Engine, search: SearchConfig, more: Iterable[str] = ()
 
 
 def _translate(loaded: LoadedModel, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
-    """The translations of the model as written, as ids without the end of sentence."""
+    """The translations of the reference implementation, as ids without the end of sentence."""
     request = SearchRequest.of(
         collate_source(sources, loaded.tokenizers.src.vocab),
         torch.tensor([search.max_length.of(len(ids)) for ids in sources]),

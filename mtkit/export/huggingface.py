@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mtkit.assembly.translator import read_translation_model
 from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.equivalence import SampleLines, check_equivalence, lost_settings, sample_lines
 from mtkit.export.supported_models import MARIAN
@@ -32,7 +31,8 @@ from mtkit.search.support import FIXED_TOKENS, options
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.tensor_file import write_tensors
 from mtkit.training.weights import weights
-from mtkit.translate.engines.interface import special_ids
+from mtkit.translate.engine import special_ids
+from mtkit.translate.load import read_translation_model
 
 MIN_POSITIONS = 512  # of their table of sinusoids
 BATCH = 16  # sentences that are translated together in the comparison

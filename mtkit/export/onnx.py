@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mtkit.assembly.translator import read_translation_model
 from mtkit.corpus.order.batch import Source
 from mtkit.errors import require_extra
 from mtkit.export.equivalence import check_equivalence, lost_settings, sample_lines
@@ -32,7 +31,8 @@ from mtkit.models.interface import State
 from mtkit.models.transformer.model import EncoderMemory, Transformer, TransformerCache
 from mtkit.search.config import SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.engines.interface import special_ids
+from mtkit.translate.engine import special_ids
+from mtkit.translate.load import read_translation_model
 
 # sizes for tracing, all dynamic in the graphs: sentences, source length, hypotheses per sentence, tokens so far
 EXAMPLE_SIZES = {"batch": 2, "source": 5, "width": 3, "past": 4}

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.assembly.translator import load_translator
 from mtkit.assembly.validator import evenly_spaced
 from mtkit.display import count_of
 from mtkit.evaluation.comparison import compare
@@ -19,6 +18,7 @@ from mtkit.model_folder.config_file import CONFIG, WEIGHTS, read_config, update_
 from mtkit.pipeline.open_run import Run
 from mtkit.text.lines import read_lines
 from mtkit.training.monitoring.meter import Stopwatch
+from mtkit.translate.load import load_translator
 
 BEFORE, AFTER = "before", "after"
 CHOICE, TUNED = "choice.json", "tuned"  # in the run folder: the record, and the fine-tuned model where the base is kept

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from mtkit.assembly.training import build_model
-from mtkit.assembly.translator import load_translator
 from mtkit.assembly.validator import evenly_spaced
 from mtkit.corpus.config import MonolingualFile, ParallelFiles
 from mtkit.display import Table
@@ -26,6 +25,7 @@ from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import read_lines
 from mtkit.training.weights import weights
+from mtkit.translate.load import load_translator
 from mtkit.translate.translator import Translator
 
 SHARES = (0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0)  # of the weights after; 0 is the model before

@@ -9,7 +9,6 @@ from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 
-from mtkit.assembly.translator import load_translator
 from mtkit.corpus.config import ParallelFiles
 from mtkit.display import Table
 from mtkit.evaluation.comparison import Comparison, compare, score_table, signature_lines
@@ -23,6 +22,7 @@ from mtkit.pipeline.run_folder import RunFolder, read_json
 from mtkit.pipeline.score_test_sets import translation_fingerprint
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import read_lines
+from mtkit.translate.load import load_translator
 
 COMPARISON, LINES = "comparison.json", "lines.tsv"  # in the run folder
 NUM_LINES = 3  # that are printed of each kind; lines.tsv has all

@@ -19,7 +19,7 @@ from mtkit.importers.generation import never_generated, renormalises, search_con
 from mtkit.importers.hub import download, is_hub_name
 from mtkit.importers.marian_npz import MarianFolder, is_marian_folder
 from mtkit.importers.vocabulary import TOKENIZER_SETTINGS, ForeignTokenizers, LanguagePair
-from mtkit.inference.weight_shapes import transformer_weights
+from mtkit.inference.packed_model import transformer_weights
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import CONFIG, require_replaceable
 from mtkit.model_folder.folder import ModelMetadata, write_model

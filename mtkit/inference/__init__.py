@@ -1,8 +1,8 @@
-"""The fast road of translation: whole searches in a library of C code, without torch.
+"""The native backend of translation: whole searches in a library of C code, without torch.
 
 c/             sources of the library
 compiled/      the library for each instruction set
 
-Training and validation run the model as it is written. So does `mtkit translate --no-rewrite`, and everything where
+Training and validation run the reference implementation. So does `mtkit translate --no-rewrite`, and everything where
 there is no library, or with MTKIT_NATIVE=0.
 """

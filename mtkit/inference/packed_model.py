@@ -1,10 +1,13 @@
-"""A Transformer in the structures of the native library, from its configuration and its weights."""
+"""A Transformer in the native library: names and shapes of its weights, and its structures, packed from them.
+
+The library reads weights by pointers, so that a file is compared with the names, types and shapes before it is packed.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +15,10 @@ from numpy.typing import NDArray
 
 from mtkit.errors import DataError
 from mtkit.hardware import num_threads
-from mtkit.inference.library import native
+from mtkit.inference.library import CONSTANTS, Layer, StackStructure, native
 from mtkit.inference.packing import (
     Float32,
-    PackedParts,
+    PackedWeights,
     Packer,
     PrunedOutput,
     Weights,
@@ -24,10 +27,9 @@ from mtkit.inference.packing import (
     as_float32,
     check,
 )
-from mtkit.inference.structures import CONSTANTS, Layer, StackStructure
-from mtkit.inference.threads import run_in_parts
+from mtkit.inference.threads import run_in_chunks
 from mtkit.layers.norms.config import NoNormConfig, PreNormConfig
-from mtkit.layers.positions.absolute_config import SinusoidalConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig, SinusoidalConfig
 from mtkit.layers.positions.config import RoPEConfig
 from mtkit.models.transformer.sharing import sharing_order
 
@@ -45,7 +47,7 @@ class PackedStack:
     """
 
     def __init__(self, config: Any, side: str, packer: Packer) -> None:
-        """Pack the layers of `side`, encoder or decoder, of a TransformerConfig that is served."""
+        """Pack the layers of `side`, encoder or decoder, of a supported TransformerConfig."""
         is_decoder, head_dim = side == "decoder", config.heads.head_dim
         count = config.decoder_layers if is_decoder else config.encoder_layers
         order = sharing_order(f"{side}_sharing", getattr(config, f"{side}_sharing"), count)
@@ -101,7 +103,7 @@ class PositionTables:
     """The position encoding of a stack: vectors that are added to embeddings, and rotations of queries and keys."""
 
     def __init__(self, config: Any, side: str, weights: Weights) -> None:
-        """Take the encoding of `side`, encoder or decoder, of a TransformerConfig that is served."""
+        """Take the encoding of `side`, encoder or decoder, of a supported TransformerConfig."""
         self.positions, self._d_model = getattr(config, f"{side}_positions"), config.d_model
         self._head_dim = config.heads.head_dim
         table = weights.get(f"{'src' if side == 'encoder' else 'tgt'}_embedding.position.table.weight")
@@ -181,16 +183,16 @@ class PackedTransformer:
         compute_type: WeightType,
         *,
         threads: int | None = None,
-        parts: PackedParts | None = None,
+        packed: PackedWeights | None = None,
     ) -> None:
         """Pack a model.
 
         Args:
-            config: a TransformerConfig for which `unserved_model` is None.
+            config: a TransformerConfig for which `unsupported_model_key` is None.
             weights: by name, as a model folder stores them; bfloat16 as uint16. Float32 tables are not copied.
             compute_type: see the attribute.
             threads: on which the library computes; None: see `hardware.num_threads`.
-            parts: of other models, which are shared where the weights are the same arrays; None: there are none.
+            packed: weights of other models, which are shared where the arrays are the same; None: there are none.
 
         Raises:
             ValueError: there is no native library.
@@ -200,7 +202,7 @@ class PackedTransformer:
         if self.functions is None:
             raise ValueError("there is no native library")
         self._threads = threads
-        packer = Packer(weights, compute_type, parts)
+        packer = Packer(weights, compute_type, packed)
         self._src_table = packer.table("src_embedding.table.weight")
         self.tgt_table = self._src_table
         if config.tied_embeddings != "all":
@@ -245,5 +247,78 @@ class PackedTransformer:
             inputs = (address(x[row:]), address(lengths[first:]), count, rows)
             check(self.functions.mtkit_encode(ctypes.byref(self._encoder.structure), *inputs))
 
-        run_in_parts(encode, len(lengths), self.threads)
+        run_in_chunks(encode, len(lengths), self.threads)
         return x, lengths
+
+
+Shape = tuple[int, ...]
+
+
+def transformer_weights(config: Any, src_vocab: int, tgt_vocab: int) -> dict[str, tuple[str, Shape]]:
+    """Type and shape of each weight of a TransformerConfig's model, as its model folder names them.
+
+    Raises:
+        ValueError: tied_embeddings is "all" and the vocabularies differ.
+    """
+    if config.tied_embeddings == "all" and src_vocab != tgt_vocab:
+        raise ValueError(f"tied_embeddings all: {src_vocab} source tokens and {tgt_vocab} target tokens")
+    shapes = {
+        **dict(_embeddings(config, src_vocab, tgt_vocab)),
+        **dict(_stack(config, "encoder")),
+        **dict(_stack(config, "decoder")),
+    }
+    return {name: ("F32", shape) for name, shape in shapes.items()}
+
+
+def _embeddings(config: Any, src_vocab: int, tgt_vocab: int) -> Iterator[tuple[str, Shape]]:
+    width = config.d_model
+    yield "src_embedding.table.weight", (src_vocab, width)
+    if config.tied_embeddings != "all":
+        yield "tgt_embedding.table.weight", (tgt_vocab, width)
+    if config.tied_embeddings == "none":
+        yield "output.weight", (tgt_vocab, width)
+    if config.output_bias:
+        yield "output.bias", (tgt_vocab,)
+    for side, positions in (("src", config.encoder_positions), ("tgt", config.decoder_positions)):
+        if isinstance(positions, LearnedConfig):
+            yield f"{side}_embedding.position.table.weight", (positions.max_length, width)
+        if config.embedding_norm:
+            yield from _norm(config, f"{side}_embedding.norm")
+
+
+def _stack(config: Any, side: str) -> Iterator[tuple[str, Shape]]:
+    is_decoder = side == "decoder"
+    count = config.decoder_layers if is_decoder else config.encoder_layers
+    order = sharing_order(f"{side}_sharing", getattr(config, f"{side}_sharing"), count)
+    heads, width, head_dim = config.head_counts(), config.d_model, config.heads.head_dim
+    for index in range(max(order) + 1):
+        layer = f"{side}.{index}"
+        inner = (heads[f"{side}_heads"].of_layer(index) or config.num_heads) * head_dim
+        yield from _projection(config, f"{layer}.attention.query_key_value", 3 * inner, width)
+        yield from _projection(config, f"{layer}.attention.out", width, inner)
+        if is_decoder:
+            inner = (heads["cross_heads"].of_layer(index) or config.num_heads) * head_dim
+            yield from _projection(config, f"{layer}.cross_attention.query", inner, width)
+            yield from _projection(config, f"{layer}.cross_attention.key_value", 2 * inner, width)
+            yield from _projection(config, f"{layer}.cross_attention.out", width, inner)
+            yield from _norm(config, f"{layer}.cross_attention_residual.norm")
+        yield from _projection(config, f"{layer}.feed_forward.inner", config.d_ff, width)
+        yield from _projection(config, f"{layer}.feed_forward.outer", width, config.d_ff)
+        yield from _norm(config, f"{layer}.attention_residual.norm")
+        yield from _norm(config, f"{layer}.feed_forward_residual.norm")
+    if isinstance(config.residual, PreNormConfig):
+        yield from _norm(config, f"{side}_norm")
+
+
+def _projection(config: Any, name: str, outputs: int, inputs: int) -> Iterator[tuple[str, Shape]]:
+    yield f"{name}.weight", (outputs, inputs)
+    if config.bias:
+        yield f"{name}.bias", (outputs,)
+
+
+def _norm(config: Any, name: str) -> Iterator[tuple[str, Shape]]:
+    kind = config.residual.norm.kind
+    if kind != "none":
+        yield f"{name}.weight", (config.d_model,)
+    if kind == "layer":
+        yield f"{name}.bias", (config.d_model,)

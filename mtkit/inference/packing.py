@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.hardware import num_threads
-from mtkit.inference.library import native
-from mtkit.inference.structures import CONSTANTS, Linear, Norm, Pruned
-from mtkit.inference.threads import run_in_parts
+from mtkit.inference.library import CONSTANTS, Linear, Norm, Pruned, native
+from mtkit.inference.threads import run_in_chunks
 
 T = TypeVar("T")
 Float32 = NDArray[np.float32]
@@ -72,7 +71,7 @@ class PackedProjection:
         def pack(first: int, count: int) -> None:
             check(function(address(weight), ctypes.byref(linear), first, count, address(panels), address(scale)))
 
-        run_in_parts(pack, len(weight), num_threads())
+        run_in_chunks(pack, len(weight), num_threads())
         return cls(linear, (panels, bias, scale))
 
     def with_bias(self, bias: NDArray[Any] | None) -> PackedProjection:
@@ -114,52 +113,52 @@ class PrunedOutput:
             check(function(ctypes.byref(self.structure), first, count, address(self._panels), address(norms)))
             maxima.append(norms)
 
-        run_in_parts(pack, len(weight), num_threads())
+        run_in_chunks(pack, len(weight), num_threads())
         self.structure.max_norm, self.structure.max_rounding_norm = np.max(maxima, axis=0).tolist()
         self.structure.max_bias = 0 if self._bias is None else np.abs(self._bias).max(initial=0)
 
 
-# one function for each type, since PackedParts knows a part by the function that made it
+# one function for each type, since PackedWeights finds weights by the function that packed them
 _PACK: dict[WeightType, Callable[[NDArray[Any]], PackedProjection]] = {
     dtype: partial(PackedProjection.of, bias=None, dtype=dtype) for dtype in TYPE_NUMBERS
 }
 
 
-class PackedParts:
-    """Packed parts of a model by the arrays that they are made from, for models that have the same arrays.
+class PackedWeights:
+    """Packed weights of a model by the arrays that they are made from, for models that have the same arrays.
 
     Attributes:
-        is_complete: the model is packed; parts of others are not kept.
+        is_complete: the model is packed; weights of others are not kept.
     """
 
     def __init__(self) -> None:
         self.is_complete = False
-        self._parts: dict[tuple[object, ...], tuple[Any, Any]] = {}
+        self._packed: dict[tuple[object, ...], tuple[Any, Any]] = {}
 
     def get(self, pack: Callable[..., T], *arrays: NDArray[Any] | None) -> T:
         """The result of `pack(*arrays)`."""
         key = (pack, *map(id, arrays))
-        if key in self._parts:
-            part: T = self._parts[key][1]
-            return part
-        part = pack(*arrays)
+        if key in self._packed:
+            known: T = self._packed[key][1]
+            return known
+        packed = pack(*arrays)
         if not self.is_complete:
-            self._parts[key] = (arrays, part)  # an array that lives keeps its id
-        return part
+            self._packed[key] = (arrays, packed)  # an array that lives keeps its id
+        return packed
 
 
 class Packer:
-    """Packs parts of a model by name, and keeps their memory alive, but not that of the weights."""
+    """Packs weights by name, and keeps the packed ones alive, but not the weights."""
 
-    def __init__(self, weights: Weights, dtype: WeightType, parts: PackedParts | None = None) -> None:
-        """Take weights, the type of packed ones, and the parts of other models, which are shared."""
-        self.weights, self._parts = weights, parts
+    def __init__(self, weights: Weights, dtype: WeightType, packed: PackedWeights | None = None) -> None:
+        """Take weights, the type of packed ones, and the packed weights of other models, which are shared."""
+        self.weights, self._packed = weights, packed
         self.kept: list[Any] = []
         self._pack = _PACK[dtype]
 
     def shared(self, pack: Callable[..., T], *arrays: NDArray[Any] | None) -> T:
         """The result of `pack(*arrays)`, perhaps that of another model."""
-        return pack(*arrays) if self._parts is None else self._parts.get(pack, *arrays)
+        return pack(*arrays) if self._packed is None else self._packed.get(pack, *arrays)
 
     def table(self, name: str) -> Float32:
         """The table NAME in float32."""

@@ -1,4 +1,4 @@
-"""Preparation of a model that runs as it is written: compute type, device, and projections in the native library.
+"""Preparation of a model of the reference implementation: compute type, device, and projections in the native library.
 
 Compute types: int8 multiplies 8-bit integers in projections, bf16 on a CPU 16-bit numbers, both in the native library;
 everything else computes in float32. Without the library weights are rounded to 8 bits and the products are those of
@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from mtkit.errors import UsageError
 from mtkit.hardware import has_bf16
-from mtkit.inference.compute_type import ComputeType, CpuType, cpu_compute_type
 from mtkit.inference.library import native
 from mtkit.inference.packing import INT8_MAX, MIN_ABS_MAX, PackedProjection, check
-from mtkit.inference.threads import run_in_parts
+from mtkit.inference.support import ComputeType, CpuType, cpu_compute_type
+from mtkit.inference.threads import run_in_chunks
 from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import Projection
 from mtkit.models.interface import TranslationModel
@@ -50,7 +50,7 @@ class NativeLinear(nn.Module):
         def project(first: int, rows: int) -> None:
             check(self.project(linear, flat[first:].data_ptr(), rows, y[first:].data_ptr()))
 
-        run_in_parts(project, flat.size(0), torch.get_num_threads())
+        run_in_chunks(project, flat.size(0), torch.get_num_threads())
         return y.view(*x.shape[:-1], self.out_features).to(x.dtype)
 
 
@@ -101,7 +101,7 @@ def prepare_for_inference(
         dtype: type of the weights; torch.int8, and bf16 on a CPU with `rewrite`: of projections, the other weights are
             float32.
         device: where the result is.
-        rewrite: False: run the code in layers/ and models/ as it is written, for experiments with it and for
+        rewrite: False: run the code in layers/ and models/ unchanged, for experiments with it and for
             validation during training. Results agree up to rounding.
 
     Returns:

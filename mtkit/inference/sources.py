@@ -79,14 +79,14 @@ def hash_of_c() -> str:
 
 
 def hash_of_layers() -> str:
-    """Hash of the Python sources of Transformers and their layers as written."""
+    """Hash of the Python sources of Transformers and their layers, the reference implementation."""
     folders = (PACKAGE / "layers", PACKAGE / "models" / "transformer")
     paths = (path for folder in folders for path in folder.rglob("*.py"))
     return _hash_of_files(PACKAGE, (path for path in paths if path.parent.name != "recurrent"))
 
 
 def hash_of_searches() -> str:
-    """Hash of the Python sources of searches as written."""
+    """Hash of the Python sources of the reference searches."""
     return _hash_of_files(PACKAGE, (PACKAGE / "search").rglob("*.py"))
 
 

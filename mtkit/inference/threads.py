@@ -9,16 +9,16 @@ from functools import cache, partial
 from itertools import pairwise
 from threading import Event
 
-MIN_ITEMS = 8  # of a thread: fewer take less time than another thread needs to begin
+MIN_ROWS = 8  # of a thread: fewer take less time than another thread needs to begin
 
 
-def run_in_parts(work: Callable[[int, int], object], count: int, threads: int) -> None:
-    """Call `work(first, number)` for parts of `count` items, side by side.
+def run_in_chunks(work: Callable[[int, int], object], count: int, threads: int) -> None:
+    """Call `work(first, number)` for chunks of `count` rows, side by side.
 
-    Returns or raises only after all parts have ended: they write to memory of the caller.
+    Returns or raises only after all chunks have ended: they write to memory of the caller.
     """
-    parts = min(threads, max(1, count // MIN_ITEMS))
-    bounds = pairwise(count * i // parts for i in range(parts + 1))
+    chunks = min(threads, max(1, count // MIN_ROWS))
+    bounds = pairwise(count * i // chunks for i in range(chunks + 1))
     run_together([partial(work, first, last - first) for first, last in bounds])
 
 

@@ -1,4 +1,4 @@
-"""A model as it is written in layers/ and models/, with the weights of a model folder."""
+"""A model of the reference implementation, with the weights of a model folder."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from mtkit import __version__
 from mtkit.config import Limits, config
 from mtkit.errors import DamagedError, DataError, FormatError, MissingInputError, RecipeError, UsageError
 from mtkit.hardware import require_thread_memory
-from mtkit.inference.served import unserved_model
-from mtkit.inference.weight_shapes import transformer_weights
+from mtkit.inference.packed_model import transformer_weights
+from mtkit.inference.support import unsupported_model_key
 from mtkit.io.files import atomic_folder, hash_file, require_utf8_name, translate_read_errors, write_bytes, write_text
 from mtkit.model_folder.adapter_folder import read_adapter
 from mtkit.model_folder.config_file import (
@@ -113,7 +113,7 @@ class ModelMetadata:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model as it was read from a folder: data, from which either road of translation is built.
+    """A model as it was read from a folder: data, from which either backend of translation is built.
 
     Attributes:
         weights: by name, memory-mapped.
@@ -137,7 +137,7 @@ class StoredModel:
         return replace(self, weights=adapter.applied(self.weights), adapter=folder)
 
     def load(self) -> LoadedModel:
-        """The model as it is written; imports torch."""
+        """The model of the reference implementation; imports torch."""
         from mtkit.model_folder.build_model import with_weights
 
         model = with_weights(partial(self.metadata.model.build, *self.tokenizers.vocab_sizes), self.weights)
@@ -146,7 +146,7 @@ class StoredModel:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model as it is written in models/, in eval mode."""
+    """A model of the reference implementation, in eval mode."""
 
     folder: Path
     metadata: ModelMetadata
@@ -287,7 +287,7 @@ def read_tokenizers(folder: Path, metadata: ModelMetadata) -> TokenizerPair:
 def read_stored_model(path: Path) -> StoredModel:
     """Read the model of a model folder or of a finished run; its weights are memory-mapped.
 
-    torch is imported only if the fast road does not take the model.
+    torch is imported only if the native backend does not support the model.
 
     Raises:
         MissingInputError: there is no model, or one of its files is missing.
@@ -305,13 +305,13 @@ def read_stored_model(path: Path) -> StoredModel:
 
 
 def read_model(path: Path) -> LoadedModel:
-    """Read the model of a model folder or of a finished run as it is written. Errors as `read_stored_model`."""
+    """Read the reference model of a model folder or of a finished run. Errors as `read_stored_model`."""
     return read_stored_model(path).load()
 
 
 def _weight_types(metadata: ModelMetadata, tokenizers: TokenizerPair) -> Mapping[str, TensorType]:
     """Type and shape of each weight of a model."""
-    if unserved_model(metadata.model) is None:
+    if unsupported_model_key(metadata.model) is None:
         return transformer_weights(metadata.model, *tokenizers.vocab_sizes)
     from mtkit.model_folder.build_model import weight_types
 

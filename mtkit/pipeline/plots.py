@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from mtkit.assembly.reference_text import prefix_ids
-from mtkit.assembly.translator import read_translation_model
 from mtkit.corpus.order.batch import collate_source
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison import compare
@@ -22,7 +21,8 @@ from mtkit.plot.figure import is_installed
 from mtkit.search.interface import SearchRequest
 from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
-from mtkit.translate.engines.interface import special_ids
+from mtkit.translate.engine import special_ids
+from mtkit.translate.load import read_translation_model
 
 LENGTH_GROUPS = 5
 PLOTTED_LENGTHS = range(6, 11)  # words of a sentence whose attention map is readable

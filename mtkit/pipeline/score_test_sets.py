@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mtkit.assembly.translator import load_translator
 from mtkit.corpus.config import ParallelFiles
 from mtkit.errors import DataError
 from mtkit.evaluation.comparison import Comparison, compare, segment_groups
@@ -28,6 +27,7 @@ from mtkit.recipe.paths import to_plain
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import SourcePrefix
+from mtkit.translate.load import load_translator
 from mtkit.translate.translator import Translator
 
 EMBEDDED = "embedded"  # test set of the corpus in the package

@@ -11,9 +11,9 @@ from mtkit.search.hypothesis import SearchSettings, SpecialIds
 from mtkit.search.length_penalty import Average, LengthPenalty, LengthPenaltyConfig
 
 if TYPE_CHECKING:
-    from mtkit.search.beam.stopping import StoppingRule
+    from mtkit.search.beam import StoppingRule
     from mtkit.search.constraints import Constraint
-    from mtkit.search.run import Search
+    from mtkit.search.interface import Search
     from mtkit.search.single_path import Sampling
 
 
@@ -48,8 +48,8 @@ class BeamConfig(SearchMethod):
 
     def build(self, settings: SearchSettings) -> Search:
         """See SearchMethod."""
-        from mtkit.search.beam.beam import build_beam_search
-        from mtkit.search.beam.selection import TopExtensions
+        from mtkit.search.beam import build_beam_search
+        from mtkit.search.beam_state import TopExtensions
 
         return build_beam_search(settings, TopExtensions())
 
@@ -75,8 +75,8 @@ class DiverseBeamConfig(SearchMethod):
 
     def build(self, settings: SearchSettings) -> Search:
         """See SearchMethod."""
-        from mtkit.search.beam.beam import build_beam_search
-        from mtkit.search.beam.selection import DiverseBeam
+        from mtkit.search.beam import build_beam_search
+        from mtkit.search.beam_state import DiverseBeam
 
         return build_beam_search(settings, DiverseBeam(groups=self.groups, diversity_strength=self.diversity_strength))
 
@@ -280,7 +280,7 @@ class SearchConfig:
 
     def stopping_rules(self) -> tuple[StoppingRule, ...]:
         """Rules any of which ends the beam search of a line."""
-        from mtkit.search.beam.stopping import BoundReached, EnoughEnded, PresentScoreReached
+        from mtkit.search.beam import BoundReached, EnoughEnded, PresentScoreReached
 
         return (EnoughEnded(self.patience), BoundReached()) if self.early_stopping else (PresentScoreReached(),)
 

@@ -1,4 +1,4 @@
-"""Constraints on next tokens, applied one after another: forced prefixes, no repetition, forbidden texts."""
+"""Constraints on next tokens, applied one after another: forced prefixes, no repetition, excluded texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORCED_LOG_PROB = -100.0  # log-probability of a token that one constraint requi
 
 
 @dataclass(frozen=True)
-class Prefixes:
+class PartialHypotheses:
     """The hypotheses that are extended."""
 
     tokens: Tensor  # [rows, t] ids so far, without bos
@@ -25,7 +25,7 @@ class Prefixes:
 class Constraint(Protocol):
     """Changes the log-probabilities of the next token; -inf forbids it."""
 
-    def __call__(self, prefixes: Prefixes, log_prob: Tensor) -> Tensor:
+    def __call__(self, hypotheses: PartialHypotheses, log_prob: Tensor) -> Tensor:
         """New log-probabilities [rows, V], or `log_prob` [rows, V] itself, which must not be written to."""
 
 
@@ -45,12 +45,12 @@ class ForcedPrefix:
         for row, prefix in enumerate(prefixes):
             self.ids[row, : len(prefix)] = torch.tensor(prefix, dtype=torch.int64)
 
-    def __call__(self, prefixes: Prefixes, log_prob: Tensor) -> Tensor:
+    def __call__(self, hypotheses: PartialHypotheses, log_prob: Tensor) -> Tensor:
         """See Constraint."""
-        length = prefixes.tokens.size(1)
+        length = hypotheses.tokens.size(1)
         if length >= self.ids.size(1):
             return log_prob
-        token = self.ids.to(log_prob.device)[prefixes.sentence, length]  # [rows]
+        token = self.ids.to(log_prob.device)[hypotheses.sentence, length]  # [rows]
         forced = torch.full_like(log_prob, float("-inf"))
         column = token.clamp(min=0).unsqueeze(1)  # [rows, 1]
         value = log_prob.gather(1, column).clamp(min=FORCED_LOG_PROB)
@@ -64,9 +64,9 @@ class NoRepeatNgram:
 
     size: int
 
-    def __call__(self, prefixes: Prefixes, log_prob: Tensor) -> Tensor:
+    def __call__(self, hypotheses: PartialHypotheses, log_prob: Tensor) -> Tensor:
         """See Constraint."""
-        tokens, length = prefixes.tokens, prefixes.tokens.size(1)
+        tokens, length = hypotheses.tokens, hypotheses.tokens.size(1)
         if length < self.size:
             return log_prob
         ngrams = tokens.unfold(1, self.size, 1)  # [rows, t - size + 1, size]
@@ -88,11 +88,11 @@ class RepetitionPenalty:
 
     theta: float
 
-    def __call__(self, prefixes: Prefixes, log_prob: Tensor) -> Tensor:
+    def __call__(self, hypotheses: PartialHypotheses, log_prob: Tensor) -> Tensor:
         """See Constraint."""
-        if prefixes.tokens.size(1) == 0:
+        if hypotheses.tokens.size(1) == 0:
             return log_prob
-        used = torch.zeros_like(log_prob, dtype=torch.bool).scatter_(1, prefixes.tokens, True)
+        used = torch.zeros_like(log_prob, dtype=torch.bool).scatter_(1, hypotheses.tokens, True)
         return torch.where(used, log_prob * self.theta, log_prob)
 
 
@@ -103,7 +103,7 @@ class TokenBytes:
     """The bytes that the tokens of a vocabulary stand for.
 
     Args:
-        of_token: the bytes of each token by id; empty for the end of sentence, which is never forbidden.
+        of_token: the bytes of each token by id; empty for the end of sentence, which is never excluded.
     """
 
     def __init__(self, of_token: Sequence[bytes]) -> None:
@@ -125,7 +125,7 @@ class TokenBytes:
         return torch.tensor([i for i, token in enumerate(self.of_token) if text in head + token], dtype=torch.int64)
 
 
-class ForbiddenTexts:
+class ExcludedTexts:
     """Forbids every token that would complete a text; `texts[b]` are those of sentence b, each at least one byte.
 
     The tokens that complete a text depend on the longest beginning of the text with which the hypothesis ends, as in
@@ -135,17 +135,17 @@ class ForbiddenTexts:
     def __init__(self, texts: Sequence[Sequence[bytes]], token_bytes: TokenBytes) -> None:
         """Raises ValueError if a text is empty."""
         if not all(text for of_sentence in texts for text in of_sentence):
-            raise ValueError("a forbidden text of no bytes would forbid everything")
+            raise ValueError("an excluded text of no bytes would exclude everything")
         self.texts = texts
         self.token_bytes = token_bytes
         self._has_texts = torch.tensor([bool(of_sentence) for of_sentence in texts])  # [B]
 
-    def __call__(self, prefixes: Prefixes, log_prob: Tensor) -> Tensor:
+    def __call__(self, hypotheses: PartialHypotheses, log_prob: Tensor) -> Tensor:
         """See Constraint."""
-        rows = self._has_texts.to(prefixes.sentence.device)[prefixes.sentence].nonzero().squeeze(1)
+        rows = self._has_texts.to(hypotheses.sentence.device)[hypotheses.sentence].nonzero().squeeze(1)
         result = log_prob.clone()
-        hypotheses = zip(rows.tolist(), prefixes.sentence[rows].tolist(), prefixes.tokens[rows].tolist(), strict=True)
-        for row, sentence, tokens in hypotheses:
+        chosen = (rows, hypotheses.sentence[rows], hypotheses.tokens[rows])
+        for row, sentence, tokens in zip(*(each.tolist() for each in chosen), strict=True):
             for text in self.texts[sentence]:
                 num_matched = _overlap(self.token_bytes.suffix(tokens, len(text) - 1), text)
                 ids = self.token_bytes.completing_ids(text, num_matched)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mtkit.search.constraints import Prefixes
+from mtkit.search.constraints import PartialHypotheses
 from mtkit.search.interface import DecoderState, DecoderStep, Stepper
 
 
@@ -92,15 +92,15 @@ class LanguageModelTerm:
 
     weight: float
 
-    def __call__(self, prefixes: Prefixes, log_prob: Tensor) -> Tensor:
+    def __call__(self, hypotheses: PartialHypotheses, log_prob: Tensor) -> Tensor:
         """See Constraint.
 
         Raises:
             ValueError: the steps come from a stepper without a language model.
         """
-        if prefixes.language_model is None:
+        if hypotheses.language_model is None:
             raise ValueError("a language model term needs the steps of ShallowFusion")
-        return log_prob + self.weight * prefixes.language_model
+        return log_prob + self.weight * hypotheses.language_model
 
 
 class FusionStep(NamedTuple):

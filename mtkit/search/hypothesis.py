@@ -28,7 +28,7 @@ class SearchSettings:
         with_log_probs: False allows greedy search to skip work on logits; log-probabilities are then NaN.
         with_attention: return the attention of the hypotheses, averaged over heads.
         num_alternatives: most probable tokens to return for each position (native backend).
-        token_bytes: the bytes of each token, for forbidden texts (native backend).
+        token_bytes: the bytes of each token, for excluded texts (native backend).
     """
 
     config: Any  # whose module imports the searches
@@ -50,8 +50,8 @@ class SentenceRequest:
         sentence_id: a number of the sentence that does not depend on its batch (seeds sampling).
         prefix: tokens with which the translation begins.
         free_prefix: number of tokens of the prefix whose log-probability counts as 0 in the score.
-        forbidden: texts that the translation must not contain, as the bytes of tokens (see ForbiddenTexts).
-        required: phrases that the translation must contain, as tokens (see RequiredPhrases).
+        include: phrases that the translation must contain, as tokens (see IncludedPhrases).
+        exclude: texts that the translation must not contain, as the bytes of tokens (see ExcludedTexts).
     """
 
     source: Sequence[int]
@@ -60,13 +60,13 @@ class SentenceRequest:
     sentence_id: int = 0
     prefix: Sequence[int] = ()
     free_prefix: int = 0
-    forbidden: Sequence[bytes] = ()
-    required: Sequence[Sequence[int]] = ()
+    include: Sequence[Sequence[int]] = ()
+    exclude: Sequence[bytes] = ()
 
     @property
     def is_constrained(self) -> bool:
         """True if there are other demands on the translation than its length."""
-        return bool(self.prefix or self.forbidden or self.required)
+        return bool(self.prefix or self.include or self.exclude)
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,7 @@ class Hypothesis:
         failed: the model computed NaN or infinity for the sentence, so that the tokens mean nothing.
         alternatives: the model's most probable tokens at each position, the end included, with their log-probabilities;
             none unless requested.
+        text: the text of the tokens, which translation adds.
     """
 
     tokens: list[int]
@@ -93,6 +94,7 @@ class Hypothesis:
     attention: Any = None
     failed: bool = False
     alternatives: Sequence[Sequence[tuple[int, float]]] = ()
+    text: str = ""
 
     def without_first(self, count: int) -> Hypothesis:
         """The hypothesis without its first tokens, and the same score."""

@@ -1,16 +1,18 @@
-"""The interface of search: how it calls a model (`start`, `step`), what it is asked for and what it returns."""
+"""The interface of search: how it calls a model (`start`, `step`), what it is asked for, what all methods share."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
-from mtkit.search.beam.selection import ExtensionSelector
-from mtkit.search.constraints import Constraint
+from mtkit.search.beam_state import ExtensionSelector
+from mtkit.search.constraints import Constraint, PartialHypotheses
 from mtkit.search.hypothesis import Hypothesis as Hypothesis  # of this interface too
+from mtkit.search.hypothesis import SearchSettings
 from mtkit.search.hypothesis import SpecialIds as SpecialIds
 
 
@@ -99,3 +101,91 @@ class SearchRequest:
     def num_sentences(self) -> int:
         """B."""
         return self.max_length.numel()
+
+
+COMPACT_FRACTION = 32  # a batch is compacted when 1 in 32 sentences is finished: removing them costs time in each layer
+
+Search = Callable[[Stepper, SearchRequest], list[list[Hypothesis]]]  # the n best hypotheses of each sentence
+
+
+class SearchRun:
+    """One search of one request; base class of the methods' runs.
+
+    A sentence has `per_sentence` beams: one for each diverse group, or independent paths. Length limits are per beam.
+
+    Attributes:
+        constraints: those of the search and of the request.
+        max_length: [N] maximum number of tokens, the end of sentence not counted.
+        min_length: [N] minimum number of tokens.
+        eos: id of the end of sentence.
+        banned: ids that are never generated.
+        unconstrained_lengths: lengths at which no length limit applies to any sentence, so that no step checks them.
+    """
+
+    def __init__(
+        self, settings: SearchSettings, stepper: Stepper, request: SearchRequest, *, per_sentence: int
+    ) -> None:
+        self.settings = settings
+        self.stepper = stepper
+        self.request = request
+        self.per_sentence = per_sentence
+        self.constraints: tuple[Constraint, ...] = (*settings.config.constraints(), *request.constraints)
+        self.max_length = request.max_length.repeat_interleave(per_sentence)  # [N]
+        self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(per_sentence)
+        self.device = self.max_length.device
+        self.eos = settings.special_ids.eos
+        self.banned = torch.tensor(settings.special_ids.banned, dtype=torch.int64, device=self.device)
+        self.unconstrained_lengths = range(int(self.min_length.max()), int(self.max_length.min()))
+
+    @property
+    def num_beams(self) -> int:
+        """N, beams or paths of all sentences."""
+        return self.max_length.numel()
+
+    def start(self) -> DecoderState:
+        """Encode the sentences; the state has one row for each beam."""
+        state: DecoderState = self.stepper.start(self.request.source)
+        if self.per_sentence > 1:
+            rows = torch.arange(state.num_rows, device=self.device).repeat_interleave(self.per_sentence)
+            state = state.select_rows(rows)
+        return state
+
+    def beams_of(self, sentences: Tensor) -> Tensor:
+        """Indices [B'·per_sentence] of the beams of the sentences [B']."""
+        return (
+            sentences.unsqueeze(1) * self.per_sentence + torch.arange(self.per_sentence, device=self.device)
+        ).flatten()
+
+    def constrain(self, logits: Tensor, normaliser: Tensor, hypotheses: PartialHypotheses) -> tuple[Tensor, Tensor]:
+        """Log-probabilities without and with constraints.
+
+        Args:
+            logits: [rows, V].
+            normaliser: [rows], log sum exp of the logits.
+            hypotheses: those that the logits extend.
+
+        Returns:
+            The model's log-probabilities and the constrained ones, both [rows, V]. The latter may be overwritten.
+        """
+        log_prob = logits.float() - normaliser.unsqueeze(1)
+        constrained = log_prob
+        for constraint in self.constraints:
+            constrained = constraint(hypotheses, constrained)
+        return log_prob, constrained.clone() if constrained is log_prob else constrained
+
+
+def compaction_order(finished: Tensor) -> Tensor | None:
+    """Sentences that stay in the batch when those that are `finished` [B] are removed.
+
+    The last sentences fill the gaps, so that the others keep their position and few have to be copied.
+
+    Returns:
+        Indices of the sentences that stay, in their new order [B']; None if too few are finished to be worth it.
+    """
+    if int(finished.sum()) * COMPACT_FRACTION < finished.numel():
+        return None
+    stay = (~finished).nonzero().squeeze(1)  # [B']
+    order = torch.arange(stay.numel(), device=finished.device)
+    gaps = finished[: stay.numel()].nonzero().squeeze(1)
+    order[gaps] = stay[stay.numel() - gaps.numel() :]
+    return order

@@ -12,12 +12,11 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from mtkit.search.constraints import Prefixes
+from mtkit.search.constraints import PartialHypotheses
 from mtkit.search.fast_topk import log_normaliser, row_chunks, top_k
 from mtkit.search.hypothesis import SearchSettings
-from mtkit.search.interface import DecoderStep, Hypothesis, SearchRequest, Stepper
+from mtkit.search.interface import DecoderStep, Hypothesis, SearchRequest, SearchRun, Stepper, compaction_order
 from mtkit.search.length_penalty import LengthPenalty
-from mtkit.search.run import SearchRun, compaction_order
 
 
 class SampleKey(NamedTuple):
@@ -158,19 +157,19 @@ class _PathHistory:
 
 
 class _PathRun(SearchRun):
-    """One search; the items of a sentence are its paths."""
+    """One search; the beams of a sentence are its paths."""
 
     def __init__(self, search: SinglePathSearch, stepper: Stepper, request: SearchRequest) -> None:
         super().__init__(search.settings, stepper, request, per_sentence=search.num_paths)
         self.choose = search.choose
         self.with_log_probs = search.with_log_probs
         self.computes_log_probs = search.with_log_probs or bool(self.constraints)  # constraints work on them
-        self.history = _PathHistory(self.num_items)
+        self.history = _PathHistory(self.num_beams)
 
     def run(self) -> None:
         """Extend all paths by one token after another, until every path has ended."""
         state = self.start()
-        path = torch.arange(self.num_items, device=self.device)  # [rows] index of each row's path
+        path = torch.arange(self.num_beams, device=self.device)  # [rows] index of each row's path
         token = torch.full_like(path, self.settings.special_ids.bos)
         tokens = token.new_zeros(path.numel(), 0)  # [rows, t], grown only if there are constraints, which need it
         finished = torch.zeros_like(path, dtype=torch.bool)  # ended, but still in the batch
@@ -203,7 +202,7 @@ class _PathRun(SearchRun):
             order = compaction_order(sentences)
             if order is not None:
                 state = state.keep_sentences(order)
-                rows = self.items_of(order)
+                rows = self.beams_of(order)
                 path, token, tokens, finished = path[rows], token[rows], tokens[rows], finished[rows]
 
     def _next_token(self, step: DecoderStep, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
@@ -221,15 +220,14 @@ class _PathRun(SearchRun):
         """The next tokens according to the logits of these rows [n, V], which are overwritten."""
         logits = step.logits(rows)
         eos, sentence = self.eos, path // self.per_sentence
-        own = logits
+        model_logits = logits
         normaliser = log_normaliser(logits) if self.computes_log_probs else None  # [n]
         if self.constraints and normaliser is not None:
-            prefixes = Prefixes(tokens, sentence, step.language_model_log_probs(rows))
-            own, logits = self.constrain(logits, normaliser, prefixes)  # [n, V]
+            hypotheses = PartialHypotheses(tokens, sentence, step.language_model_log_probs(rows))
+            model_logits, logits = self.constrain(logits, normaliser, hypotheses)  # [n, V]
             normaliser = torch.zeros_like(normaliser)
-        # Below, only banned tokens and the end of sentence are overwritten, perhaps in `own` too. A banned token is
-        # never chosen, and the end is saved here: its log-probability is needed also where it is not allowed.
-        end = own[:, eos].clone()  # [n]
+        # The log-probability of the end of sentence is needed also where it is not allowed, which overwrites it below.
+        end = model_logits[:, eos].clone()  # [n]
         logits.index_fill_(1, self.banned, float("-inf"))
         length = len(self.history.steps)
         is_limited = bool(self.constraints) or length not in self.unconstrained_lengths
@@ -244,7 +242,7 @@ class _PathRun(SearchRun):
             token = torch.where(forced, eos, token)
         if normaliser is None:
             return NextToken(token, value, forced)
-        value = torch.where(token == eos, end, own.gather(1, token.unsqueeze(1)).squeeze(1))
+        value = torch.where(token == eos, end, model_logits.gather(1, token.unsqueeze(1)).squeeze(1))
         return NextToken(token, value.float() - normaliser, forced)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mtkit.text.normalise import plain
 from mtkit.text.sentences import split_sentences
-from mtkit.translate.segments.merge import space_between
+from mtkit.translate.merge import space_between
 
 PIECE = 800  # characters of a group of sentences
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtkit.assembly.translator import search_config
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.io.files import hash_files
 from mtkit.model_folder.adapter_folder import read_adapter
@@ -23,6 +22,7 @@ from mtkit.serve.languages import is_code, match_language
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.processes.pool import ModelPool
 from mtkit.serve.settings import ServerSettings
+from mtkit.translate.load import search_config
 
 PROCESS_BYTES = 100 << 20  # of Python and libraries, before a model is measured
 MULTIPLE = "mul"  # source language of a model of many, in ISO 639-2

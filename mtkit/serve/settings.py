@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.errors import UsageError
-from mtkit.inference.compute_type import ComputeType
+from mtkit.inference.support import ComputeType
 
 LOOPBACK = "127.0.0.0/8,::1"
 ALL = "0.0.0.0/0,::/0"

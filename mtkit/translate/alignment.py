@@ -1,10 +1,11 @@
-"""Word alignment of a translation, from attention."""
+"""Word alignment of a translation, from attention, and the characters that belong to those of the source."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -94,3 +95,96 @@ def moved_pairs(
         last = bisect_left(starts, moved(end, is_end=True))
         moved_links.update((src_word, word) for word in range(first, last))
     return tuple(sorted(moved_links))
+
+
+# Attention of the first and last token of a stretch, compared with the greatest, for one source word and for several.
+# These values and the gap place most stretches exactly in alignments made by hand (tools/benchmarks/alignment.py).
+MIN_SHARE = 0.9
+MIN_SHARE_OF_WORDS = 0.5
+MAX_GAP = 1  # tokens inside a stretch that attend to something else
+FIRST_KANA = "\u3040"  # from here to Hangul scripts are mostly written without spaces
+SIGNS_OF_SPANS = "_/@%{}<>$#=&+-:'"
+
+
+def token_ends(tokens: Sequence[str], text: str) -> list[int] | None:
+    """The number of characters of the text up to the end of each token; None if the text is not that of the tokens."""
+    written = "".join(tokens).replace(SPACE_MARK, " ")
+    ends, length = [], -int(written.startswith(" "))
+    for token in tokens:
+        length += len(token)
+        ends.append(max(0, length))
+    return ends if written.removeprefix(" ") == text.removeprefix(" ") else None
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A source and its translation with the attention between them.
+
+    Attributes:
+        src: the source.
+        hyp: the translation.
+        src_tokens: the text of each token of the source, with U+2581 for a space [S].
+        tgt_tokens: those of the translation [T].
+        src_ends: characters of the source up to the end of each token [S].
+        tgt_ends: those of the translation [T].
+        attention: [T, S] of the target tokens over the source tokens, without the end of sentence.
+    """
+
+    src: str
+    hyp: str
+    src_tokens: Sequence[str]
+    tgt_tokens: Sequence[str]
+    src_ends: list[int]
+    tgt_ends: list[int]
+    attention: NDArray[np.float32]
+
+    @classmethod
+    def of(
+        cls, src: str, src_tokens: Sequence[str], hyp: str, tgt_tokens: Sequence[str], attention: object
+    ) -> Aligned | None:
+        """The alignment of a hypothesis; None where tokens are no characters, or the model has no attention."""
+        src_ends, tgt_ends = token_ends(src_tokens, src), token_ends(tgt_tokens, hyp)
+        if attention is None or not src_ends or not tgt_ends:
+            return None
+        attention = np.asarray(attention)[: len(tgt_ends), : len(src_ends)]
+        return cls(src, hyp, src_tokens, tgt_tokens, src_ends, tgt_ends, attention)
+
+    def target_range(self, start: int, end: int) -> tuple[int, int] | None:
+        """The characters of the translation that belong to source characters, whole words; None if none do."""
+        stretch = self._stretch(start, end)
+        if stretch is None:
+            return None
+        first, last = (self.tgt_ends[stretch[0] - 1] if stretch[0] else 0), self.tgt_ends[stretch[1]]
+        while first < last and self.hyp[first].isspace():
+            first += 1
+        while first > 0 and _is_inside_word(self.hyp, first):
+            first -= 1
+        while last < len(self.hyp) and _is_inside_word(self.hyp, last):
+            last += 1
+        while first + 1 < last and (self.hyp[last - 1].isspace() or self.hyp[last - 1] in ".,;:!?"):
+            last -= 1
+        return (first, last) if first < last else None
+
+    def _stretch(self, start: int, end: int) -> tuple[int, int] | None:
+        """The run of target tokens that attend to source characters most, with the greatest attention to them."""
+        begins = [0, *self.src_ends[:-1]]
+        columns = [i for i, (b, e) in enumerate(zip(begins, self.src_ends, strict=True)) if b < end and start < e]
+        links = self.attention.argmax(1)
+        rows = np.flatnonzero(np.isin(links, columns))
+        if not len(rows):
+            return None
+        runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1 + MAX_GAP) + 1)
+        mass = self.attention[:, columns].sum(1)
+        best = max(runs, key=lambda run: float(mass[run].sum()))
+        min_share = MIN_SHARE_OF_WORDS if " " in self.src[start:end].strip() else MIN_SHARE
+        best = best[mass[best] >= min_share * mass[best].max()]
+        return int(best[0]), int(best[-1])
+
+
+def _is_inside_word(text: str, index: int) -> bool:
+    """Return whether the characters before and at an index belong to one word or span.
+
+    Those are letters and digits of scripts with spaces between words, and the signs of URLs, placeholders and tags.
+    """
+    pair = text[index - 1], text[index]
+    return all((c.isalnum() and c < FIRST_KANA) or c in SIGNS_OF_SPANS for c in pair)

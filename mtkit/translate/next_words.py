@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mtkit.search.config import MaxLength
-from mtkit.translate.constraints import ConstrainedLine, Line, text_of
-from mtkit.translate.fidelity.glossary import is_word_boundary
+from mtkit.translate.glossary import is_word_boundary
+from mtkit.translate.lines import ConstrainedLine, Line, text_of
 from mtkit.translate.translator import Translator
 
 LONGEST_WORD = 40  # characters; in a longer one, of a script without spaces, what one token adds is the word

@@ -6,46 +6,51 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.errors import ComputeError, DataError, NonFiniteError
+from mtkit.errors import ComputeError, DataError, NonFiniteError, UsageError
+from mtkit.model_folder.folder import StoredModel, read_stored_model
+from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.engines.interface import Engine
+from mtkit.translate.engine import Engine
 from mtkit.translate.score import score_texts
+from mtkit.translate.translation import LanguageModelOptions
+
+if TYPE_CHECKING:
+    pass
 
 
-class Candidate(NamedTuple):
-    """An entry of an n-best list."""
-
-    hypothesis: Hypothesis
-    text: str
-
-
-NBest = list[Candidate]  # of one sentence, best first
+NBest = list[Hypothesis]  # of one sentence with their texts, best first
 Rerank = Callable[[Sequence[NBest]], list[NBest]]  # new orders, perhaps with new scores
 # N texts -> [N, N], similarity of a row's text to a column's as reference; larger is better
 Utility = Callable[[Sequence[str]], NDArray[np.float64]]
 
 
-def rerank_until_error(rerank: Rerank, lists: Sequence[NBest]) -> tuple[list[NBest], DataError | ComputeError | None]:
-    """The lists in their new orders, up to the first one for which reranking fails, and its error.
+def rerank_until_error(
+    rerankings: Sequence[Rerank], lists: Sequence[NBest]
+) -> tuple[list[NBest], DataError | ComputeError | None]:
+    """The lists after one reranking after another, up to the first one for which reranking fails, and its error.
 
     All lists are reranked at once; only after an error in halves, to find the list that causes it.
     """
     try:
-        return rerank(lists), None
+        results = [*lists]
+        for rerank in rerankings:
+            results = rerank(results)
+        return results, None
     except (DataError, ComputeError) as error:
         if len(lists) == 1:
             return [], error
     middle = len(lists) // 2
-    results, first_error = rerank_until_error(rerank, lists[:middle])
+    results, first_error = rerank_until_error(rerankings, lists[:middle])
     if first_error is None:
-        rest, first_error = rerank_until_error(rerank, lists[middle:])
+        rest, first_error = rerank_until_error(rerankings, lists[middle:])
         results += rest
     return results, first_error
 
@@ -66,7 +71,7 @@ class MinimumBayesRisk:
 
     def __call__(self, lists: Sequence[NBest]) -> list[NBest]:
         """See Rerank."""
-        return [[each[i] for i in self.order([text for _, text in each])] for each in lists]
+        return [[each[i] for i in self.order([h.text for h in each])] for each in lists]
 
     def order(self, texts: Sequence[str]) -> list[int]:
         """Indices of the texts, best first."""
@@ -101,25 +106,53 @@ class LanguageModelReranking:
             DataError: a translation is too long for the language model.
             ComputeError: memory runs out for a single translation.
         """
-        candidates = [candidate for each in lists for candidate in each]
-        if not candidates:
+        hypotheses = [hypothesis for each in lists for hypothesis in each]
+        if not hypotheses:
             return []
-        scores = iter(self.scores(candidates))
-        rescored = [[c._replace(hypothesis=replace(c.hypothesis, score=next(scores))) for c in each] for each in lists]
-        return [sorted(each, key=lambda c: -c.hypothesis.score) for each in rescored]
+        scores = iter(self.scores(hypotheses))
+        rescored = [[replace(h, score=next(scores)) for h in each] for each in lists]
+        return [sorted(each, key=lambda h: -h.score) for each in rescored]
 
-    def scores(self, candidates: Sequence[Candidate]) -> list[float]:
+    def scores(self, hypotheses: Sequence[Hypothesis]) -> list[float]:
         """New scores of hypotheses; errors as `__call__`."""
         try:
-            log_probs = score_texts(self.engine, self.tokenizers, [candidate.text for candidate in candidates])
+            log_probs = score_texts(self.engine, self.tokenizers, [hypothesis.text for hypothesis in hypotheses])
         except DataError as error:
             raise DataError(f"{self.engine.name}: a translation is too long for the positions of this model") from error
         if not all(map(math.isfinite, log_probs)):
             raise NonFiniteError(self.engine.name)
         scores = []
-        for candidate, language in zip(candidates, log_probs, strict=True):
-            h, length = candidate.hypothesis, len(candidate.hypothesis.tokens) + 1
+        for h, language in zip(hypotheses, log_probs, strict=True):
+            length = len(h.tokens) + 1
             # the difference of two scores, so that penalties and constraints of the search keep their share
             both = self.penalty.score_of(h.log_prob + self.weight * language, length)
             scores.append(h.score + both - self.penalty.score_of(h.log_prob, length))
         return scores
+
+
+def read_language_model(
+    options: LanguageModelOptions, search: SearchConfig, *, translation: StoredModel
+) -> StoredModel:
+    """Read the language model that is to rank the hypotheses of a translation model.
+
+    Raises:
+        UsageError: the model translates, or a search of one hypothesis leaves nothing to rank.
+        DataError: it is damaged, or shallow fusion is asked for and its vocabulary is another one.
+        MissingInputError: as `read_stored_model`.
+    """
+    stored = read_stored_model(Path(options.model))
+    if not stored.metadata.is_language_model:
+        raise UsageError(
+            f"{stored.folder}: a translation model; --lm needs a language model, trained with corpus.noise.kind "
+            "language_model"
+        )
+    ours, theirs = stored.tokenizers.tgt, translation.tokenizers.tgt
+    is_same = (ours.hash(), ours.normalisation) == (theirs.hash(), theirs.normalisation)
+    if options.mode == "fusion" and not is_same:
+        raise DataError(
+            f"{stored.folder}: its vocabulary differs from the target vocabulary of {translation.folder}; train it "
+            "with that tokenizer (tokenizer.model), or use --lm-mode rerank"
+        )
+    if options.mode == "rerank" and search.num_hypotheses == 1:
+        raise UsageError("--lm-mode rerank: there is only one hypothesis to choose from; raise the beam size")
+    return stored

@@ -15,10 +15,9 @@ from mtkit.io.json_text import parse_json
 from mtkit.search.hypothesis import ScoredToken
 from mtkit.text.lines import check_line_counts, read_lines
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.constraints import LineRequest
-from mtkit.translate.engines.batch_budget import BatchBudget, ItemError, name_line
-from mtkit.translate.engines.interface import Engine, special_ids
-from mtkit.translate.segments.split import split_lines
+from mtkit.translate.batch_budget import BatchBudget, ItemError, name_line
+from mtkit.translate.engine import Engine, special_ids
+from mtkit.translate.segments import split_lines
 
 BATCH_TOKENS = 8192  # sentences × longest side of a batch
 _OOM_REMEDY = "split source and translation, or use a machine with more memory"
@@ -243,7 +242,7 @@ def _split_pair(
         return [ids]
     ends = [-1, *(position for position, token in enumerate(tgt) if token == eos), len(tgt)]
     targets = [tgt[previous + 1 : end] for previous, end in itertools.pairwise(ends)]
-    segments = split_lines([LineRequest(src_line)], line, tokenizers, max_length, sentences=eos in tgt)
+    segments = split_lines([src_line], line, tokenizers, max_length, sentences=eos in tgt)
     sources = [segment.ids for segment in segments if segment.ids]
     if len(targets) == 1 < len(sources):
         return [ids]  # text that was not translated in parts, such as a reference

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from mtkit.errors import UsageError
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
-from mtkit.translate.fidelity.glossary import Glossary
+from mtkit.translate.glossary import Glossary
 
 LANGUAGE_MODEL_WEIGHT = 0.2  # in the range of most papers; tune it on a valid set
 FIDELITY_FLAGS = ("missing", "numbers", "terms")  # see Translation
@@ -34,10 +34,10 @@ class LanguageModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions:
-    """Settings of speed and memory, the prefix of all sources, and a language model.
+    """Settings of the calls of a translator; what is loaded is stated by the arguments of `load_translator`.
 
-    Translations depend on `split_sentences`, `source_prefix`, `language_model`, `adapter`, `glossary`, `restore` and
-    `rewrite`. The others concern time, memory and what is reported.
+    Translations depend on `split_sentences`, `source_prefix`, `glossary` and `restore`. The others concern time, memory
+    and what is reported.
     """
 
     batch_tokens: int | None = None  # (sentences + hypotheses) × longest source of a batch; None: BATCH_TOKENS
@@ -51,11 +51,8 @@ class TranslationOptions:
     report_progress: Progress | None = None  # called while a line of more than MAX_CHUNK characters is translated
     report_oom: Callable[[int], None] | None = None  # called once if memory runs out, with the size of batches then
     source_prefix: SourcePrefix = NO_PREFIX  # tag and text that the model reads before each source
-    language_model: LanguageModelOptions | None = None  # ranks hypotheses too
-    adapter: Path | None = None  # folder of an adapter, which is merged into the model
     glossary: Glossary | None = None  # terms whose translations are stated
     restore: bool | None = None  # put missing spans of the source back; None: in models with a normaliser
-    rewrite: bool = True  # faster code of mtkit/inference; False: the model as it is written, equal up to rounding
 
     def __post_init__(self) -> None:
         for name in ("batch_tokens", "window", "window_characters", "flush_every"):

@@ -14,17 +14,13 @@ from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.text.lines import require_list
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.constraints import Line, LineRequest, TokenConstraints, tokenize_constraints
-from mtkit.translate.engines.batch_budget import BatchBudget, name_line
-from mtkit.translate.engines.interface import Engine, special_ids
-from mtkit.translate.fidelity.repair import Repair
-from mtkit.translate.repetition import has_loop
-from mtkit.translate.reranking import Candidate, Rerank, rerank_until_error
-from mtkit.translate.segments.long_lines import MAX_CHUNK
-from mtkit.translate.segments.merge import LineMerger, collapse_newlines
-from mtkit.translate.segments.segment import Segment
-from mtkit.translate.segments.split import split_lines
-from mtkit.translate.segments.windows import read_windows
+from mtkit.translate.batch_budget import BatchBudget, name_line
+from mtkit.translate.engine import Engine, special_ids
+from mtkit.translate.lines import MAX_CHUNK, Line, TokenConstraints, read_windows, text_of, tokenize_constraints
+from mtkit.translate.merge import LineMerger, collapse_newlines
+from mtkit.translate.repair import Repair, has_loop
+from mtkit.translate.reranking import Rerank, rerank_until_error
+from mtkit.translate.segments import Segment, split_lines
 from mtkit.translate.translation import Translation, TranslationOptions
 
 __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator"]
@@ -61,7 +57,7 @@ class Translator:
         *,
         max_source_length: int | None = None,
         options: TranslationOptions | None = None,
-        rerank: Rerank | None = None,
+        rerankings: Sequence[Rerank] = (),
         requires_tag: bool = False,
         single_sentences: bool = False,
         length_ratio: float | None = None,
@@ -75,7 +71,7 @@ class Translator:
             max_source_length: number of tokens of the longest training source; longer lines are split if `search`
                 says so. None: unknown, no line is split.
             options: settings of speed and memory.
-            rerank: ranks all hypotheses of each line again, as minimum Bayes risk does.
+            rerankings: each ranks all hypotheses of each line again, as minimum Bayes risk does.
             requires_tag: whether sources need a tag, since the model has read none without.
             single_sentences: whether a line of several sentences is split into these, since the model has read hardly
                 any; see also `TranslationOptions.split_sentences`.
@@ -89,7 +85,7 @@ class Translator:
         self.tokenizers = tokenizers
         self.search = search
         self.max_source_length = max_source_length
-        self.rerank = rerank
+        self.rerankings = rerankings
         self.requires_tag = requires_tag
         self.single_sentences = single_sentences
         self.length_ratio = length_ratio
@@ -126,17 +122,14 @@ class Translator:
         return self.varied(options=replace(self.options, source_prefix=prefix))
 
     def varied(self, *, search: SearchConfig | None = None, options: TranslationOptions | None = None) -> Translator:
-        """A translator with another search or other options, which shares engine and model.
-
-        Options of loading (`language_model`, `rewrite`) have no effect. Errors as the constructor.
-        """
+        """A translator with another search or other options and the same engine; errors as the constructor."""
         return Translator(
             self.engine,
             self.tokenizers,
             search or self.search,
             max_source_length=self.max_source_length,
             options=options or self.options,
-            rerank=self.rerank,
+            rerankings=self.rerankings,
             requires_tag=self.requires_tag,
             single_sentences=self.single_sentences,
             length_ratio=self.length_ratio,
@@ -183,7 +176,7 @@ class Translator:
         """
         return [translation.hyp for translation in self.translate(lines)]
 
-    def _translate_window(self, lines: Sequence[LineRequest], first: int) -> Iterator[Translation]:
+    def _translate_window(self, lines: Sequence[Line], first: int) -> Iterator[Translation]:
         split, sentences = self.search.split_long_lines, self.options.split_sentences
         if sentences is None and not (self.single_sentences and split and self.search.n_best == 1):
             sentences = False  # a line of several segments has one translation in an n-best list
@@ -203,7 +196,7 @@ class Translator:
                     merger = LineMerger(merger.line + 1, self.tokenizers)
                 merger.add(segment)
             if done and self.options.report_progress is not None:
-                length = len(lines[merger.line - first].text)
+                length = len(text_of(lines[merger.line - first]))
                 if length > MAX_CHUNK:
                     self.options.report_progress(merger.line, done[-1].end, length)
         while merger.line < end.line:
@@ -231,7 +224,7 @@ class Translator:
             attend=self._attend,
         )
         self._detokenize(segments, end)
-        done = [s for s in segments if s.line < end.line and s.texts]
+        done = [s for s in segments if s.line < end.line and s.hypotheses]
         repair(done)
         ratio = self.length_ratio or UNKNOWN_LENGTH_RATIO
         for segment in done:
@@ -248,7 +241,7 @@ class Translator:
     def _search(self, segments: Sequence[Segment], config: SearchConfig, end: _End) -> None:
         """Search the hypotheses of the segments that have tokens, of lines before `end`, which a failure moves."""
         with_scores, num_hypotheses = self.options.with_scores, config.num_hypotheses
-        if self.rerank is not None:
+        if self.rerankings:
             config = replace(config, n_best=num_hypotheses)
         search = self.engine.make_search(config, self.special_ids, self.token_bytes, with_scores=with_scores)
 
@@ -305,25 +298,22 @@ class Translator:
             max_length=max(config.max_length.of(length), constraints.min_length),
             min_length=config.min_length.of(length),
             sentence_id=segment.number,
-            prefix=constraints.prefix,
-            forbidden=constraints.exclude,
-            required=constraints.include,
+            **vars(constraints),
         )
 
     def _detokenize(self, segments: Sequence[Segment], end: _End) -> None:
-        """Convert the ids of all hypotheses to text, rank them again if asked to, and keep the n best."""
+        """Add the texts of all hypotheses, rank them again if asked to, and keep the n best; none after an error."""
         pairs = [(h.tokens, s.text) for s in segments for h in s.hypotheses]
         texts = iter(self.tokenizers.decode([tokens for tokens, _ in pairs], [src for _, src in pairs]))
-        lists = [[Candidate(h, collapse_newlines(next(texts))) for h in s.hypotheses] for s in segments]
-        if self.rerank is not None:
-            lists, error = rerank_until_error(self.rerank, lists)
+        lists = [[replace(h, text=collapse_newlines(next(texts))) for h in s.hypotheses] for s in segments]
+        if self.rerankings:
+            lists, error = rerank_until_error(self.rerankings, lists)
             if error is not None:
                 line = segments[len(lists)].line
                 named = name_line(line, error, remedy=_OOM_REMEDY)
                 end.move(line, NonFiniteError(error.model, line) if isinstance(error, NonFiniteError) else named)
-        for segment, candidates in zip(segments, lists, strict=False):  # none after an error
-            best = candidates[: self.search.n_best]
-            segment.hypotheses, segment.texts = [c.hypothesis for c in best], [c.text for c in best]
+        for segment, hypotheses in itertools.zip_longest(segments, lists, fillvalue=[]):  # none after an error
+            segment.hypotheses = hypotheses[: self.search.n_best]
 
 
 @dataclass

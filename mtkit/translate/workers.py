@@ -24,8 +24,7 @@ from typing import NamedTuple, NoReturn, Protocol, Self, TypeVar
 from mtkit.errors import MtkitError, ReadWriteError, UsageError
 from mtkit.hardware import num_threads, one_thread, runs_on_cpu, set_num_threads
 from mtkit.signals import blocked_in_workers
-from mtkit.translate.constraints import Line
-from mtkit.translate.segments.windows import read_windows
+from mtkit.translate.lines import Line, read_windows
 from mtkit.translate.translation import Translation, TranslationOptions
 
 T = TypeVar("T")

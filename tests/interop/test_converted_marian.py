@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.assembly.translator import load_translator
 from mtkit.export.argos import export_argos
 from mtkit.importers.import_model import Languages, import_model
 from mtkit.text.subword.tokenizer import Tokenizer
+from mtkit.translate.load import load_translator
 from mtkit.translate.translation import Translation
 from tests.interop.make_rooms import room
 from tests.toy.foreign_models import DATA, lines, make_marian

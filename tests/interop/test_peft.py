@@ -11,10 +11,9 @@ import pytest
 import torch
 
 from mtkit.assembly.reference_text import ReferenceText, batches
-from mtkit.assembly.translator import load_translator
 from mtkit.errors import DataError
 from mtkit.model_folder.folder import LoadedModel, read_model, read_stored_model
-from mtkit.translate.translation import TranslationOptions
+from mtkit.translate.load import load_translator
 from tests.toy.runs import run, sentences, write_all
 
 peft = pytest.importorskip("peft", reason="peft is in an environment of its own: tests/interop/README.md")
@@ -67,8 +66,8 @@ def test_we_read_theirs(folder: Path, config: dict, tmp_path: Path) -> None:
     ours = read_stored_model(folder / "base").with_adapter(tmp_path / "adapter").load()
     torch.testing.assert_close(states(ours, ours.model), expected, rtol=1e-5, atol=1e-5)
     lines = sentences(8, 6)
-    options = TranslationOptions(adapter=tmp_path / "adapter")
-    hyps = load_translator(folder / "base", options=options, compute_type="float32").translate_lines(lines)
+    translator = load_translator(folder / "base", adapter=tmp_path / "adapter", compute_type="float32")
+    hyps = translator.translate_lines(lines)
     assert len(hyps) == 8
 
 
@@ -78,4 +77,4 @@ def test_what_we_do_not_compute_is_refused(folder: Path, config: dict, tmp_path:
     theirs = peft.get_peft_model(loaded.model, peft.LoraConfig(target_modules=LAYERS, **config))
     theirs.save_pretrained(tmp_path / "adapter")
     with pytest.raises(DataError, match=f"{next(iter(config))}: .* is not read"):
-        load_translator(folder / "base", options=TranslationOptions(adapter=tmp_path / "adapter"))
+        load_translator(folder / "base", adapter=tmp_path / "adapter")

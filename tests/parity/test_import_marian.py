@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from mtkit.assembly.translator import load_translator
 from mtkit.importers.import_model import Languages, import_model
-from mtkit.inference.served import unserved_model
+from mtkit.inference.support import unsupported_model_key
 from mtkit.model_folder.folder import read_metadata
+from mtkit.translate.load import load_translator
 from mtkit.translate.translation import TranslationOptions
 from tests.toy.foreign_models import lines, make_marian
 
@@ -94,7 +94,8 @@ def test_texts_and_scores_are_those_of_transformers(models: Models, name: str, r
         models.imported,
         search_overrides=[f"max_length.offset={MAX_TOKENS}", *overrides],
         compute_type="float32",
-        options=TranslationOptions(with_scores=True, rewrite=rewrite),
+        rewrite=rewrite,
+        options=TranslationOptions(with_scores=True),
     )
     found = list(translator.translate(texts))
     # at the maximum length transformers forces the end, at no cost
@@ -111,6 +112,6 @@ def test_texts_and_scores_are_those_of_transformers(models: Models, name: str, r
 
 def test_the_fast_road_takes_the_model(models: Models) -> None:
     metadata = read_metadata(models.imported)
-    assert unserved_model(metadata.model) is None
+    assert unsupported_model_key(metadata.model) is None
     assert (metadata.search.beam_size, metadata.search.early_stopping) == (4, False)
     assert (metadata.src_lang, metadata.tgt_lang, metadata.max_source_length) == ("en", "de", 127)

@@ -13,11 +13,11 @@ import pytest
 import sentencepiece
 from safetensors.numpy import load_file
 
-from mtkit.assembly.translator import load_scorer
 from mtkit.errors import MtkitError
 from mtkit.importers.import_model import Languages, import_model
 from mtkit.model_folder.folder import read_metadata
 from mtkit.text.subword.tokenizer import Tokenizer
+from mtkit.translate.load import load_scorer
 from tests.toy.foreign_models import lines, make_marian
 
 SETTINGS = {

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from mtkit.assembly.translator import load_scorer, load_translator
 from mtkit.cli import entry
 from mtkit.errors import MtkitError
 from mtkit.importers.architectures.m2m100 import LANGUAGES
 from mtkit.importers.import_model import Languages, import_model
-from mtkit.inference.served import unserved_model
+from mtkit.inference.support import unsupported_model_key
 from mtkit.model_folder.folder import read_metadata
+from mtkit.translate.load import load_scorer, load_translator
 from mtkit.translate.translation import TranslationOptions
 from tests.parity.references import transformers_module
 from tests.toy.foreign_models import DATA, lines, make_m2m100, make_mbart, make_nllb
@@ -76,7 +76,7 @@ def random_models(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixt
 @torch.inference_mode()
 def test_given_translations_have_the_same_log_probabilities(random_models: Models) -> None:
     """The name of the language costs nothing."""
-    assert unserved_model(read_metadata(random_models.imported).model) is None
+    assert unsupported_model_key(read_metadata(random_models.imported).model) is None
     pairs = list(zip(lines("test.en", 6), lines("test.de", 6), strict=True))
     score = load_scorer([random_models.imported], compute_type="float32")
     found = score(iter(pairs))
@@ -162,7 +162,8 @@ def test_texts_and_scores_are_those_of_transformers(trained_models: Models, beam
         trained_models.imported,
         search_overrides=[f"max_length.offset={limit}", f"beam_size={beams}"],
         compute_type="float32",
-        options=TranslationOptions(with_scores=True, rewrite=rewrite),
+        rewrite=rewrite,
+        options=TranslationOptions(with_scores=True),
     )
     pairs = []
     for first in range(0, len(texts), 50):

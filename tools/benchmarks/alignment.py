@@ -16,12 +16,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mtkit.assembly.translator import load_translator
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.fidelity import ranges
-from mtkit.translate.segments.segment import Segment
+from mtkit.translate import alignment
+from mtkit.translate.load import load_translator
+from mtkit.translate.segments import Segment
 
 DATA = Path(__file__).parent / "alignments"
 SHARES = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -37,7 +37,7 @@ def main() -> None:
     src, ref, links = (list(read_lines(DATA / name)) for name in ("en", "de", "links"))
     segments = [segment(i, *pair, translator.tokenizers) for i, pair in enumerate(zip(src, ref, strict=True), start=1)]
     aligned = [
-        ranges.Aligned.of(s.text, src, s.texts[0], tgt, attention)
+        alignment.Aligned.of(s.text, src, s.hypotheses[0].text, tgt, attention)
         for s, attention in zip(segments, translator._attend(segments), strict=True)
         for src, tgt in [s.spell(translator.tokenizers)]
     ]
@@ -49,9 +49,9 @@ def main() -> None:
         print(f"| {name} |", " | ".join(f"MAX_GAP {gap}" for gap in GAPS), "|")
         print("|---" * (1 + len(GAPS)) + "|")
         for share in SHARES:
-            setattr(ranges, name, share)
+            setattr(alignment, name, share)
             exact = []
-            for ranges.MAX_GAP in GAPS:
+            for alignment.MAX_GAP in GAPS:
                 exact.append(sum(a.target_range(*of_src) == of_ref for a, of_src, of_ref in here))
             print(f"| {share} |", " | ".join(map(str, exact)), "|")
 
@@ -59,8 +59,8 @@ def main() -> None:
 def segment(line: int, src: str, ref: str, tokenizers: TokenizerPair) -> Segment:
     """A segment whose translation is the reference."""
     ids, tokens = tokenizers.encode("src", [src])[0], tokenizers.encode("tgt", [ref])[0]
-    hypothesis = Hypothesis(tokens=tokens, log_prob=0.0, score=0.0, token_log_probs=[])
-    return Segment(line, line, "", "", src, ids, hypotheses=[hypothesis], texts=[ref])
+    hypothesis = Hypothesis(tokens=tokens, log_prob=0.0, score=0.0, token_log_probs=[], text=ref)
+    return Segment(line, line, "", "", src, ids, hypotheses=[hypothesis])
 
 
 def stretches(src: str, ref: str, links: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:

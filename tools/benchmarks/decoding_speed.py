@@ -23,10 +23,10 @@ from pathlib import Path
 import ctranslate2
 import torch
 
-from mtkit.assembly.translator import load_translator
 from mtkit.export.ctranslate2 import export_ctranslate2
-from mtkit.inference.compute_type import ComputeType
+from mtkit.inference.support import ComputeType
 from mtkit.text.lines import read_lines
+from mtkit.translate.load import load_translator
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import translator_pool
 

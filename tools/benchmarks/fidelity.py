@@ -29,11 +29,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import mtkit
-from mtkit.assembly.translator import load_translator
 from mtkit.evaluation.score import score
 from mtkit.text.lines import read_lines
 from mtkit.text.spans import find_spans, missing_spans
-from mtkit.translate.fidelity.glossary import Glossary
+from mtkit.translate.glossary import Glossary
+from mtkit.translate.load import load_translator
 from mtkit.translate.translation import Translation
 
 DATA = Path(__file__).parents[2] / "data"

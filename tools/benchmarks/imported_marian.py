@@ -26,7 +26,7 @@ WORDS = 200  # distinct words of the source, a token each
 MEMORY = """
 import sys, time, resource
 begin = time.perf_counter(), time.process_time()
-from mtkit.assembly.translator import load_translator
+from mtkit.translate.load import load_translator
 overrides = ["beam_size=1", "max_length.offset=5"]
 translator = load_translator(sys.argv[1], compute_type=sys.argv[2], search_overrides=overrides)
 seconds = time.perf_counter() - begin[0], time.process_time() - begin[1]
@@ -74,7 +74,7 @@ def engines(folder: Path, texts: list[str]) -> dict[str, Callable[[int], Any]]:
     import torch
     import transformers
 
-    from mtkit.assembly.translator import load_translator
+    from mtkit.translate.load import load_translator
 
     found: dict[str, Callable[[int], Any]] = {}
     limits = [f"{key}.{part}" for key in ("max_length", "min_length") for part in (f"offset={LENGTH}", "factor=0")]

@@ -82,7 +82,10 @@ PROGRAM = """if True:
     import hashlib, json, resource, sys, time
     from pathlib import Path
     from mtkit import load_model
-    from mtkit.translate.constraints import ConstrainedLine
+    try:
+        from mtkit.translate.lines import ConstrainedLine
+    except ImportError:  # an earlier revision
+        from mtkit.translate.lines import ConstrainedLine
     from mtkit.translate.translation import TranslationOptions
     run, text, compute_type, search = sys.argv[1:]
     overrides, count, at_once, models, constraint, with_scores = json.loads(search)

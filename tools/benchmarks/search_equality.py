@@ -22,10 +22,10 @@ import numpy as np
 import torch
 
 from mtkit.corpus.order.batch import collate_source
-from mtkit.inference.fast_search import FastModel
+from mtkit.inference.native_search import NativeModel
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.search.config import LengthLimit, MaxLength, SamplingConfig, SearchConfig
-from mtkit.search.constraints import ForbiddenTexts, ForcedPrefix, TokenBytes
+from mtkit.search.constraints import ExcludedTexts, ForcedPrefix, TokenBytes
 from mtkit.search.hypothesis import Hypothesis, SearchSettings, SentenceRequest
 from mtkit.search.interface import SearchRequest
 from mtkit.search.length_penalty import GNMT, WordReward
@@ -94,7 +94,7 @@ class Roads:
 
     def __init__(self, loaded: LoadedModel, weights: Any) -> None:
         self.loaded, self.model = loaded, loaded.model.eval()
-        self.fast = FastModel(loaded.metadata.model, weights, "float32", threads=torch.get_num_threads())
+        self.fast = NativeModel(loaded.metadata.model, weights, "float32", threads=torch.get_num_threads())
         self.token_bytes = loaded.tokenizers.tgt.token_bytes()
         self.table = TokenBytes(self.token_bytes)
 
@@ -108,7 +108,7 @@ class Roads:
         sizes = [len(each) for each in ids]
         constraints: list[Any] = []
         if texts or setting.prefix:
-            constraints = [ForbiddenTexts([texts] * len(ids), self.table), ForcedPrefix(self.prefixes(ids, setting))]
+            constraints = [ExcludedTexts([texts] * len(ids), self.table), ForcedPrefix(self.prefixes(ids, setting))]
         return SearchRequest(
             source=source,
             real=source.real,
@@ -145,7 +145,7 @@ class Roads:
                 min_length=config.min_length.of(len(each)),
                 sentence_id=first + number,
                 prefix=prefix,
-                forbidden=texts,
+                exclude=texts,
             )
             for number, (each, prefix) in enumerate(zip(ids, self.prefixes(ids, setting), strict=True))
         ]

@@ -19,9 +19,9 @@ from statistics import median
 
 import ctranslate2
 
-from mtkit.assembly.translator import load_translator
 from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.text.lines import read_lines
+from mtkit.translate.load import load_translator
 
 WARM_UP = 8  # lines
 

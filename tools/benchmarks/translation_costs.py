@@ -27,8 +27,8 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from mtkit.assembly.translator import load_translator
 from mtkit.text.lines import read_lines
+from mtkit.translate.load import load_translator
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import WorkerPool

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 
-from mtkit.assembly.translator import load_translator
+from mtkit.translate.load import load_translator
 from mtkit.translate.translator import TranslationOptions
 from mtkit.translate.workers import translator_pool
 

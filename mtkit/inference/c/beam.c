@@ -14,7 +14,7 @@ int rank_extensions(Search *s, int row, Logits *logits) {
     return 1;
 }
 
-/* `rank_row` compared logit + (log-probability of the hypothesis - normaliser). The written search adds in another order,
+/* `rank_row` compared logit + (log-probability of the hypothesis - normaliser). The reference adds in another order,
    so that near-ties may change places: sort by its sums. */
 static void sort_candidates(const Search *s, Candidate *best, int count) {
     for (int k = 0; k < count; k++) {
@@ -55,7 +55,7 @@ static void end_hypotheses(Search *s, Active *a, int first, const Candidate *bes
     a->ended += num_ends;
 }
 
-/* ---- stopping rules, as in mtkit/search/beam/stopping.py; `best` is the log-probability of the best live hypothesis ---- */
+/* ---- stopping rules, as in mtkit/search/beam.py; `best` is the log-probability of the best live hypothesis ---- */
 
 static int have_enough_ended(const Search *s, const Active *a, float best) {
     (void)best;

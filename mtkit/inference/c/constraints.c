@@ -2,7 +2,7 @@
 
 #include "scratch.h"
 
-#define FORCED_LOG_PROB -100.0f /* of a forced token that another constraint forbids */
+#define FORCED_LOG_PROB -100.0f /* of a forced token that another constraint excludes */
 
 int begin_constraints(Constrainer *constrainer, const Constraints *constraints) {
     const size_t count = constraints ? (size_t)constraints->num_text_bytes : 0;
@@ -24,17 +24,18 @@ int forced_token(const Constraints *constraints, int sentence, int length) {
 /* ---- repetition penalty ---- */
 
 /* Multiply the log-probabilities of used tokens. */
-static int penalise_repetition(Constrainer *constrainer, const Prefix *prefix, Logits *logits) {
+static int penalise_repetition(Constrainer *constrainer, const Hypothesis *hypothesis, Logits *logits) {
     const float penalty = constrainer->constraints->repetition_penalty;
-    for (int t = 0; penalty && t < prefix->length; t++)
-        logits->values[prefix->tokens[t]] = prefix->normaliser + penalty * (prefix->model_logits[t] - prefix->normaliser);
+    for (int t = 0; penalty && t < hypothesis->length; t++)
+        logits->values[hypothesis->tokens[t]] =
+            hypothesis->normaliser + penalty * (hypothesis->model_logits[t] - hypothesis->normaliser);
     return 1;
 }
 
-static int undo_penalty(const Constraints *constraints, const Prefix *prefix, int token, float *logit) {
-    for (int t = 0; constraints->repetition_penalty && t < prefix->length; t++)
-        if (prefix->tokens[t] == token) {
-            *logit = prefix->model_logits[t];
+static int undo_penalty(const Constraints *constraints, const Hypothesis *hypothesis, int token, float *logit) {
+    for (int t = 0; constraints->repetition_penalty && t < hypothesis->length; t++)
+        if (hypothesis->tokens[t] == token) {
+            *logit = hypothesis->model_logits[t];
             return 1;
         }
     return 0;
@@ -42,26 +43,26 @@ static int undo_penalty(const Constraints *constraints, const Prefix *prefix, in
 
 /* ---- no n-gram twice ---- */
 
-/* Forbid tokens that would complete an n-gram which the hypothesis contains already. */
-static int forbid_repeated_ngrams(Constrainer *constrainer, const Prefix *prefix, Logits *logits) {
+/* Exclude tokens that would complete an n-gram which the hypothesis contains already. */
+static int exclude_repeated_ngrams(Constrainer *constrainer, const Hypothesis *hypothesis, Logits *logits) {
     const int size = constrainer->constraints->no_repeat_ngram;
-    if (!size || prefix->length < size) return 1;
-    const int32_t *recent = prefix->tokens + prefix->length - (size - 1);
-    for (int i = 0; i + size <= prefix->length; i++) {
+    if (!size || hypothesis->length < size) return 1;
+    const int32_t *recent = hypothesis->tokens + hypothesis->length - (size - 1);
+    for (int i = 0; i + size <= hypothesis->length; i++) {
         int is_equal = 1;
-        for (int j = 0; j < size - 1; j++) is_equal &= prefix->tokens[i + j] == recent[j];
-        if (is_equal) logits->values[prefix->tokens[i + size - 1]] = -INFINITY;
+        for (int j = 0; j < size - 1; j++) is_equal &= hypothesis->tokens[i + j] == recent[j];
+        if (is_equal) logits->values[hypothesis->tokens[i + size - 1]] = -INFINITY;
     }
     return 1;
 }
 
-/* ---- forbidden texts ---- */
+/* ---- excluded texts ---- */
 
 /* The last bytes of a hypothesis, at most `size`, at the end of `buffer` [size]; returns their number. */
-static int copy_last_bytes(const Constraints *constraints, const Prefix *prefix, uint8_t *buffer, int size) {
+static int copy_last_bytes(const Constraints *constraints, const Hypothesis *hypothesis, uint8_t *buffer, int size) {
     int count = 0;
-    for (int t = prefix->length - 1; t >= 0 && count < size; t--) {
-        const int32_t *first = constraints->first_token_byte + prefix->tokens[t];
+    for (int t = hypothesis->length - 1; t >= 0 && count < size; t--) {
+        const int32_t *first = constraints->first_token_byte + hypothesis->tokens[t];
         for (int i = first[1] - 1; i >= first[0] && count < size; i--)
             buffer[size - ++count] = constraints->token_bytes[i];
     }
@@ -104,21 +105,21 @@ static int find_completions(const Constraints *constraints, int text, int matche
     return 1;
 }
 
-/* Forbid tokens that would complete a forbidden text. */
-static int forbid_texts(Constrainer *constrainer, const Prefix *prefix, Logits *logits) {
+/* Exclude tokens that would complete an excluded text. */
+static int exclude_texts(Constrainer *constrainer, const Hypothesis *hypothesis, Logits *logits) {
     const Constraints *constraints = constrainer->constraints;
-    const int32_t *first = constraints->first_forbidden + prefix->sentence;
+    const int32_t *first = constraints->first_excluded + hypothesis->sentence;
     if (first[0] == first[1]) return 1;
     int longest = 0;
     for (int i = first[0]; i < first[1]; i++) {
-        const int32_t *bytes = constraints->first_text_byte + constraints->forbidden_texts[i];
+        const int32_t *bytes = constraints->first_text_byte + constraints->excluded_texts[i];
         longest = bytes[1] - bytes[0] > longest ? bytes[1] - bytes[0] : longest;
     }
     uint8_t *last_bytes = scratch(LAST_BYTES, (size_t)longest);
     if (!last_bytes) return 0;
-    const int count = copy_last_bytes(constraints, prefix, last_bytes, longest);
+    const int count = copy_last_bytes(constraints, hypothesis, last_bytes, longest);
     for (int i = first[0]; i < first[1]; i++) {
-        const int text = constraints->forbidden_texts[i], begin = constraints->first_text_byte[text];
+        const int text = constraints->excluded_texts[i], begin = constraints->first_text_byte[text];
         const int length = constraints->first_text_byte[text + 1] - begin;
         const int matched = overlap(last_bytes + longest, count, constraints->text_bytes + begin, length);
         Completions *completions = constrainer->completions + begin + matched;
@@ -130,21 +131,21 @@ static int forbid_texts(Constrainer *constrainer, const Prefix *prefix, Logits *
 
 /* ---- forced prefix ---- */
 
-/* Leave the forced token alone, even if an earlier constraint forbids it. */
-static int force(Constrainer *constrainer, const Prefix *prefix, Logits *logits) {
+/* Leave the forced token alone, even if an earlier constraint excludes it. */
+static int force(Constrainer *constrainer, const Hypothesis *hypothesis, Logits *logits) {
     const Constraints *constraints = constrainer->constraints;
-    const int token = forced_token(constraints, prefix->sentence, prefix->length);
+    const int token = forced_token(constraints, hypothesis->sentence, hypothesis->length);
     if (token < 0) return 1;
-    const float log_prob = logits->values[token] - prefix->normaliser;
+    const float log_prob = logits->values[token] - hypothesis->normaliser;
     for (int i = 0; i < logits->count; i++) logits->values[i] = -INFINITY;
-    logits->values[token] = prefix->normaliser + (log_prob < FORCED_LOG_PROB ? FORCED_LOG_PROB : log_prob);
-    if (prefix->length < constraints->num_free) logits->values[token] = prefix->normaliser;
+    logits->values[token] = hypothesis->normaliser + (log_prob < FORCED_LOG_PROB ? FORCED_LOG_PROB : log_prob);
+    if (hypothesis->length < constraints->num_free) logits->values[token] = hypothesis->normaliser;
     return 1;
 }
 
-static int undo_force(const Constraints *constraints, const Prefix *prefix, int token, float *logit) {
-    if (token != forced_token(constraints, prefix->sentence, prefix->length)) return 0;
-    *logit = prefix->model_logits[prefix->length];
+static int undo_force(const Constraints *constraints, const Hypothesis *hypothesis, int token, float *logit) {
+    if (token != forced_token(constraints, hypothesis->sentence, hypothesis->length)) return 0;
+    *logit = hypothesis->model_logits[hypothesis->length];
     return 1;
 }
 
@@ -154,31 +155,31 @@ static int undo_force(const Constraints *constraints, const Prefix *prefix, int 
    `undo` sets the logit of a token that was changed to another one than -inf to the model's, and returns whether it did;
    NULL: there are no such changes. */
 typedef struct {
-    int (*apply)(Constrainer *constrainer, const Prefix *prefix, Logits *logits);
-    int (*undo)(const Constraints *constraints, const Prefix *prefix, int token, float *logit);
+    int (*apply)(Constrainer *constrainer, const Hypothesis *hypothesis, Logits *logits);
+    int (*undo)(const Constraints *constraints, const Hypothesis *hypothesis, int token, float *logit);
 } Constraint;
 
 static const Constraint CONSTRAINTS[] = {
     /* in the order in which they are applied */
     {penalise_repetition, undo_penalty},
-    {forbid_repeated_ngrams, NULL},
-    {forbid_texts, NULL},
+    {exclude_repeated_ngrams, NULL},
+    {exclude_texts, NULL},
     {force, undo_force},
 };
 enum { NUM_CONSTRAINTS = sizeof CONSTRAINTS / sizeof *CONSTRAINTS };
 
-int constrain(Constrainer *constrainer, Prefix *prefix, Logits *logits) {
-    const int forced = forced_token(constrainer->constraints, prefix->sentence, prefix->length);
-    for (int t = 0; t < prefix->length; t++) prefix->model_logits[t] = logits->values[prefix->tokens[t]];
-    if (forced >= 0) prefix->model_logits[prefix->length] = logits->values[forced];
+int constrain(Constrainer *constrainer, Hypothesis *hypothesis, Logits *logits) {
+    const int forced = forced_token(constrainer->constraints, hypothesis->sentence, hypothesis->length);
+    for (int t = 0; t < hypothesis->length; t++) hypothesis->model_logits[t] = logits->values[hypothesis->tokens[t]];
+    if (forced >= 0) hypothesis->model_logits[hypothesis->length] = logits->values[forced];
     for (int i = 0; i < NUM_CONSTRAINTS; i++)
-        if (!CONSTRAINTS[i].apply(constrainer, prefix, logits)) return 0;
+        if (!CONSTRAINTS[i].apply(constrainer, hypothesis, logits)) return 0;
     update_all_maxima(logits);
     return 1;
 }
 
-float unconstrained_logit(const Constraints *constraints, const Prefix *prefix, int token, float logit) {
+float unconstrained_logit(const Constraints *constraints, const Hypothesis *hypothesis, int token, float logit) {
     for (int i = NUM_CONSTRAINTS - 1; i >= 0; i--)
-        if (CONSTRAINTS[i].undo && CONSTRAINTS[i].undo(constraints, prefix, token, &logit)) break;
+        if (CONSTRAINTS[i].undo && CONSTRAINTS[i].undo(constraints, hypothesis, token, &logit)) break;
     return logit;
 }

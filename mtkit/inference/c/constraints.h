@@ -6,14 +6,14 @@
 #include "ranking.h"
 
 /* Constraints on the translations of B sentences. Lists of several sentences follow one another: those of sentence b are
-   the elements first[b] ... first[b + 1] - 1. A text is forbidden in whatever way it is split into tokens. */
+   the elements first[b] ... first[b + 1] - 1. A text is excluded in whatever way it is split into tokens. */
 typedef struct {
     const int32_t *prefixes, *first_prefix;           /* forced tokens, with which translations begin; [B + 1] */
     const uint8_t *token_bytes;                       /* the bytes that each token stands for */
     const int32_t *first_token_byte;                  /* [V + 1] */
-    const uint8_t *text_bytes;                        /* the distinct forbidden texts */
+    const uint8_t *text_bytes;                        /* the distinct excluded texts */
     const int32_t *first_text_byte;                   /* [texts + 1] */
-    const int32_t *forbidden_texts, *first_forbidden; /* indices of texts; [B + 1] */
+    const int32_t *excluded_texts, *first_excluded;   /* indices of texts; [B + 1] */
     int32_t vocab_size, num_text_bytes;
     int32_t num_free;         /* tokens at the beginning of each prefix that cost nothing */
     int32_t no_repeat_ngram;  /* no n-gram of this many tokens twice; 0: off */
@@ -39,7 +39,7 @@ typedef struct {
     int sentence, length;
     float normaliser;
     float *model_logits;
-} Prefix;
+} Hypothesis;
 
 INTERNAL int begin_constraints(Constrainer *constrainer, const Constraints *constraints);
 INTERNAL void end_constraints(Constrainer *constrainer);
@@ -49,9 +49,9 @@ INTERNAL int forced_token(const Constraints *constraints, int sentence, int leng
 
 /* Apply all constraints to the logits that follow a hypothesis, and set its `model_logits`. Returns 0 if memory is
    exhausted. */
-INTERNAL int constrain(Constrainer *constrainer, Prefix *prefix, Logits *logits);
+INTERNAL int constrain(Constrainer *constrainer, Hypothesis *hypothesis, Logits *logits);
 
 /* The logit of a token before `constrain`, from its logit after it. */
-INTERNAL float unconstrained_logit(const Constraints *constraints, const Prefix *prefix, int token, float logit);
+INTERNAL float unconstrained_logit(const Constraints *constraints, const Hypothesis *hypothesis, int token, float logit);
 
 #endif

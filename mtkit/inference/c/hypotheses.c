@@ -158,7 +158,7 @@ static float own_score(const Search *s, const Active *a, const Ending *ending) {
     return score_of(s->task, (float)sum, a->length + 1);
 }
 
-/* Weight times the sum over source tokens of log(min(attention received, 1)), as mtkit/search/beam/coverage.py. */
+/* Weight times the sum over source tokens of log(min(attention received, 1)), as mtkit/search/beam.py. */
 static float coverage_penalty(const Search *s, const Active *a, int row) {
     const Task *task = s->task;
     float sum = 0;

@@ -18,7 +18,7 @@
 #include <sys/sysctl.h>
 #endif
 
-/* Hashes of the C sources, and of the Python sources of layers and searches as written (sources.py); the build sets them. */
+/* Hashes of the C sources, and of the Python sources of layers and reference searches (sources.py); the build sets them. */
 #ifndef C_HASH
 #define C_HASH ""
 #define LAYERS_HASH ""

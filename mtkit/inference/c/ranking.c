@@ -163,7 +163,7 @@ static void update_row(RowMaximum *row, const Pruned *pruned, int first, int cou
     }
 }
 
-int mtkit_most_probable(const Pruned *pruned, const float *hidden, int rows, const Excluded *excluded, int64_t *token,
+int mtkit_most_probable(const Pruned *pruned, const float *hidden, int rows, const Banned *banned, int64_t *token,
                         float *logit) {
     const Linear *w = &pruned->rounded;
     for (int from = 0; from < rows; from += CHUNK) {
@@ -182,8 +182,8 @@ int mtkit_most_probable(const Pruned *pruned, const float *hidden, int rows, con
                 const float *bias = pruned->bias ? pruned->bias + first : NULL;
                 if (!(approximate(row, &part, bias, operand.sum[r], products) > row->best - row->bound)) continue;
                 float *logits = (float *)products;
-                for (int e = 0; e < excluded->counts[from + r]; e++) {
-                    const int column = excluded->tokens[e] - first;
+                for (int e = 0; e < banned->counts[from + r]; e++) {
+                    const int column = banned->tokens[e] - first;
                     if (column >= 0 && column < part.outputs) logits[column] = -INFINITY;
                 }
                 update_row(row, pruned, first, part.outputs, logits);

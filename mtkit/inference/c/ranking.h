@@ -65,11 +65,11 @@ int mtkit_pack_pruned(const Pruned *pruned, int first, int count, int32_t *panel
 /* Tokens that rows do not have: the first `counts[r]` ones. */
 typedef struct {
     const int32_t *tokens, *counts; /* counts: [rows] */
-} Excluded;
+} Banned;
 
 /* The token with the largest logit of each row of hidden [rows, D], and the logit: NaN where logits are not finite, -inf
    if all tokens are excluded. Returns 0 if memory is exhausted. */
-int mtkit_most_probable(const Pruned *pruned, const float *hidden, int rows, const Excluded *excluded, int64_t *token,
+int mtkit_most_probable(const Pruned *pruned, const float *hidden, int rows, const Banned *banned, int64_t *token,
                         float *logit);
 
 #endif

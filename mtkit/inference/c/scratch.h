@@ -18,7 +18,7 @@ typedef enum {
     LOGITS,
     BLOCK_MAXIMA,         /* of logits */
     INTEGER_LOGITS,
-    NUM_EXCLUDED,         /* tokens that a hypothesis may not have next */
+    NUM_BANNED,         /* tokens that a hypothesis may not have next */
     RANKED_CANDIDATES,
     CUMULATIVE_MASS,      /* of ranked tokens, in sampling */
     LAST_BYTES,           /* of a hypothesis */

@@ -50,9 +50,9 @@ static int decode_step(Search *s) {
     return 1;
 }
 
-static Prefix prefix_of(const Search *s, int row, float *model_logits) {
+static Hypothesis hypothesis_of(const Search *s, int row, float *model_logits) {
     const Active *a = s->active + s->active_of[row];
-    return (Prefix){s->now.tokens + (size_t)row * s->stride, a->sentence, a->length, s->normaliser[row], model_logits};
+    return (Hypothesis){s->now.tokens + (size_t)row * s->stride, a->sentence, a->length, s->normaliser[row], model_logits};
 }
 
 float *restrict_logits(Search *s, int row, Logits *logits, int with_end) {
@@ -60,19 +60,19 @@ float *restrict_logits(Search *s, int row, Logits *logits, int with_end) {
     const Active *a = s->active + s->active_of[row];
     float *model_logits = scratch_floats(MODEL_LOGITS, (size_t)a->length + 1);
     if (!model_logits) return NULL;
-    Prefix prefix = prefix_of(s, row, model_logits);
-    if (task->constraints && !constrain(&s->constrainer, &prefix, logits)) return NULL;
-    const int count = task->num_excluded - with_end; /* the end is the last one */
+    Hypothesis hypothesis = hypothesis_of(s, row, model_logits);
+    if (task->constraints && !constrain(&s->constrainer, &hypothesis, logits)) return NULL;
+    const int count = task->num_banned - with_end; /* the end is the last one */
     const int forced = task->constraints ? forced_token(task->constraints, a->sentence, a->length) : -1;
     for (int e = 0; e < count; e++)
-        if (task->excluded[e] != forced) logits->values[task->excluded[e]] = -INFINITY;
-    for (int e = 0; e < count; e++) update_maximum(logits, task->excluded[e]);
+        if (task->banned[e] != forced) logits->values[task->banned[e]] = -INFINITY;
+    for (int e = 0; e < count; e++) update_maximum(logits, task->banned[e]);
     return model_logits;
 }
 
 float model_log_prob(const Search *s, int row, float *model_logits, int token, float logit) {
-    const Prefix prefix = prefix_of(s, row, model_logits);
-    if (s->task->constraints) logit = unconstrained_logit(s->task->constraints, &prefix, token, logit);
+    const Hypothesis hypothesis = hypothesis_of(s, row, model_logits);
+    if (s->task->constraints) logit = unconstrained_logit(s->task->constraints, &hypothesis, token, logit);
     return logit - s->normaliser[row];
 }
 

@@ -5,7 +5,7 @@
    Each sentence has the same result in any company, since a row of a step has the same bits in any batch. Threads may
    share a task: each has a search of its own, and takes the next sentence from the task.
 
-   The rules are those of mtkit/search/beam/beam.py and mtkit/search/single_path.py, where they are explained.
+   The rules are those of mtkit/search/beam.py and mtkit/search/single_path.py, where they are explained.
 
    search.c       sentences come and go; one position of all sentences in work
    hypotheses.c   tokens of hypotheses, their slots in the cache, finished hypotheses
@@ -44,7 +44,7 @@ typedef struct {
     const float *embeddings;        /* [V, D] */
     const float *positions;         /* [L + 1, D], added to embeddings; or NULL */
     const float *rotations;         /* [L + 1, K] cos and sin; or NULL */
-    const int32_t *excluded;        /* tokens that extend no hypothesis; the last one is the end of sentence */
+    const int32_t *banned;          /* tokens that extend no hypothesis; the last one is the end of sentence */
     const float *divisors, *summands; /* [L + 2]: score = log-probability / divisors[n] + summands[n] for n tokens, the
                                          end included */
     const float *states;            /* [R, D] encoder states */
@@ -65,7 +65,7 @@ typedef struct {
 
     float coverage_weight;          /* of the coverage penalty in the scores of finished hypotheses; 0: none */
     float embedding_scale, enough_ends; /* enough_ends: patience times width */
-    int32_t num_excluded, bos, width, n_best, num_sentences, max_source_length, max_length;
+    int32_t num_banned, bos, width, n_best, num_sentences, max_source_length, max_length;
     int32_t num_alternatives;
     int32_t with_log_probs;         /* of greedy search; other searches compute them in any case */
     int32_t is_single_path;         /* greedy search or sampling: scores are of the model's own log-probabilities */
@@ -121,7 +121,7 @@ typedef struct {
 
 INLINE int needs_attention(const Task *task) { return task->attention || task->coverage_weight > 0; }
 
-INLINE int end_of(const Task *task) { return task->excluded[task->num_excluded - 1]; }
+INLINE int end_of(const Task *task) { return task->banned[task->num_banned - 1]; }
 
 INLINE float score_of(const Task *task, float log_prob, int length) {
     return log_prob / task->divisors[length] + task->summands[length];

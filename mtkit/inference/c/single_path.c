@@ -157,14 +157,14 @@ int advance_paths(Search *s, Active *a, int first, int to) {
 
 int choose_most_probable(Search *s) {
     const Task *task = s->task;
-    int32_t *counts = scratch(NUM_EXCLUDED, sizeof(int32_t) * (size_t)s->num_rows);
+    int32_t *counts = scratch(NUM_BANNED, sizeof(int32_t) * (size_t)s->num_rows);
     if (!counts) return 0;
     for (int r = 0; r < s->num_rows; r++) { /* the end of sentence, which is the last one, is a token like others */
         const int has_min_length = s->active[r].length >= task->min_lengths[s->active[r].sentence];
-        counts[r] = task->num_excluded - has_min_length;
+        counts[r] = task->num_banned - has_min_length;
     }
-    const Excluded excluded = {task->excluded, counts};
-    return mtkit_most_probable(task->pruned, s->x, s->num_rows, &excluded, s->best_tokens, s->best_logits);
+    const Banned banned = {task->banned, counts};
+    return mtkit_most_probable(task->pruned, s->x, s->num_rows, &banned, s->best_tokens, s->best_logits);
 }
 
 int advance_greedily(Search *s, Active *a, int row, int to) {

@@ -21,7 +21,7 @@ from mtkit.io.json_text import parse_json, reject_constant
 from mtkit.serve.clients import Clients
 from mtkit.serve.fronts.exchange import UNCOUNTED_BYTES, body_of
 from mtkit.serve.request_error import RequestError
-from mtkit.translate.fidelity.glossary import Glossary
+from mtkit.translate.glossary import Glossary
 
 FORM = "application/x-www-form-urlencoded"
 MAX_FIELDS = 1000

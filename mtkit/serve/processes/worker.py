@@ -22,16 +22,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mtkit.assembly.adapters import AdaptedTranslators
-from mtkit.assembly.translator_spec import TranslatorSpec
 from mtkit.errors import MtkitError
 from mtkit.hardware import set_num_threads
 from mtkit.serve.processes.messages import receive, send
 from mtkit.signals import HANDLED
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.translate.alignment import words_of
-from mtkit.translate.constraints import ConstrainedLine, Line
-from mtkit.translate.fidelity.glossary import Glossary
+from mtkit.translate.glossary import Glossary
+from mtkit.translate.lines import ConstrainedLine, Line
+from mtkit.translate.load import AdaptedTranslators, TranslatorSpec
 from mtkit.translate.next_words import next_words
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import Translator

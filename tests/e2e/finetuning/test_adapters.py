@@ -13,19 +13,17 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from mtkit.assembly.adapters import AdaptedTranslators
-from mtkit.assembly.translator import load_translator
-from mtkit.assembly.translator_spec import TranslatorSpec
 from mtkit.cli import entry
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
-from mtkit.inference.fast_search import FastModel
+from mtkit.inference.native_search import NativeModel
 from mtkit.inference.packing import PackedProjection
 from mtkit.layers.low_rank import LowRankProjection, merge_low_rank
 from mtkit.layers.projections import linear
 from mtkit.model_folder.adapter_folder import read_adapter
 from mtkit.training.weights import weights
-from mtkit.translate.constraints import ConstrainedLine
-from mtkit.translate.engines.fast_engine import FastEngine
+from mtkit.translate.engine import NativeEngine
+from mtkit.translate.lines import ConstrainedLine
+from mtkit.translate.load import AdaptedTranslators, TranslatorSpec, load_translator
 from mtkit.translate.translation import TranslationOptions
 from tests.toy.runs import run, sentences, toy, write_all
 
@@ -119,7 +117,7 @@ def test_models_share_what_no_adapter_changes(folder: Path) -> None:
     spec = TranslatorSpec(models=[folder / "base"], compute_type="float32")
     pool = AdaptedTranslators(spec, {kind: folder / kind / "adapter" for kind in KINDS})
     names = ["", *KINDS]
-    models = {name: cast("FastEngine", pool[name].engine).model for name in names}
+    models = {name: cast("NativeEngine", pool[name].engine).model for name in names}
     panels = {name: {each.linear.panels for each in projections(models[name])} for name in names}
     assert panels["bias"] == panels["norm"] == panels[""]
     assert len(panels["lora"] - panels[""]) == 11  # the adapted ones; the output projection is another
@@ -129,17 +127,17 @@ def test_models_share_what_no_adapter_changes(folder: Path) -> None:
     assert len({id(pool[name].tokenizers) for name in names}) == 1
 
 
-def projections(model: FastModel) -> list[PackedProjection]:
+def projections(model: NativeModel) -> list[PackedProjection]:
     return [each for each in model._kept if isinstance(each, PackedProjection)]
 
 
 def test_a_search_that_runs_as_written_has_the_adapter_too(folder: Path) -> None:
     word = load_translator(folder / "base").translate_lines(sentences(1, 3))[0].split()[-1]
     lines = [ConstrainedLine(text=line, include=(word,)) for line in sentences(6, 3)]
-    options = TranslationOptions(adapter=folder / "lora" / "adapter")
+    adapter = folder / "lora" / "adapter"
     adapted, merged, base = (
-        load_translator(folder / name, options=each, compute_type="float32").translate_lines(lines)
-        for name, each in (("base", options), ("lora", None), ("base", None))
+        load_translator(folder / name, adapter=each, compute_type="float32").translate_lines(lines)
+        for name, each in (("base", adapter), ("lora", None), ("base", None))
     )
     assert adapted == merged != base
 
@@ -243,7 +241,7 @@ def test_foreign_and_damaged_adapters_are_refused(folder: Path, tmp_path: Path) 
         return copy
 
     def load(adapter: Path, base: str = "base") -> None:
-        load_translator(folder / base, options=TranslationOptions(adapter=adapter))
+        load_translator(folder / base, adapter=adapter)
 
     with pytest.raises(DataError, match="was trained on another model; give the model that it was made from"):
         load(folder / "lora" / "adapter", "bias")
@@ -268,9 +266,8 @@ def test_foreign_and_damaged_adapters_are_refused(folder: Path, tmp_path: Path) 
     save_file({name.replace("encoder", "elsewhere"): each for name, each in tensors.items()}, other)
     with pytest.raises(DataError, match=r"elsewhere.*is not in the model; it was trained on another model"):
         load(other.parent)
-    options = TranslationOptions(adapter=folder / "lora" / "adapter")
     with pytest.raises(UsageError, match="belongs to one model, and an ensemble has several"):
-        load_translator([folder / "base", folder / "bias"], options=options)
+        load_translator([folder / "base", folder / "bias"], adapter=folder / "lora" / "adapter")
     assert read_adapter(folder / "norm" / "adapter").fields["peft_type"] == "LN_TUNING"
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 
-from mtkit.assembly.translator import load_translator
 from mtkit.cli import entry
 from mtkit.errors import UsageError
 from mtkit.export.ctranslate2 import CTranslate2Runner, search_options
@@ -36,6 +35,7 @@ from mtkit.search.config import BeamConfig, DiverseBeamConfig, MinimumBayesRiskC
 from mtkit.search.length_penalty import GNMT
 from mtkit.search.support import TABLE
 from mtkit.text.lines import read_lines
+from mtkit.translate.load import load_translator
 from mtkit.translate.translator import TranslationOptions
 from tests.toy.searches import random_search
 

@@ -12,7 +12,6 @@ import pytest
 import sentencepiece
 import torch
 
-from mtkit.assembly.translator import load_translator
 from mtkit.cli import entry
 from mtkit.finetuning.extension import EXTENDED, extend_model
 from mtkit.model_folder.folder import read_model, write_model
@@ -22,6 +21,7 @@ from mtkit.text.lines import read_lines
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
+from mtkit.translate.load import load_translator
 from mtkit.translate.translator import TranslationOptions
 from tests.toy.models import write_toy_model
 

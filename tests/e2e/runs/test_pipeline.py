@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.assembly.translator import load_translator
 from mtkit.errors import BusyError, DataError, MissingInputError, RecipeError
 from mtkit.io.lock import RunLock
 from mtkit.io.records import read_record
@@ -19,6 +18,7 @@ from mtkit.pipeline.prepare_corpus import PreparedCorpora, prepare_corpus
 from mtkit.recipe.recipe import load_recipe
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.monitoring.meter import Stopwatch
+from mtkit.translate.load import load_translator
 from tests.toy.runs import MODELS, RECIPE, RecordingDisplay, run, sentences, toy, write_all, write_pair
 
 

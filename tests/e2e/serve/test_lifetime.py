@@ -63,7 +63,7 @@ def test_no_process_imports_torch(models: dict[str, Path]) -> None:
     text = "".join(lines) + process.communicate(timeout=60)[1]
     imported = {line.split("|")[-1].strip() for line in text.split("\n") if line.startswith("import time:")}
     assert "mtkit.serve.fronts.app" in imported
-    assert "mtkit.inference.fast_search" in imported
+    assert "mtkit.inference.native_search" in imported
     assert "torch" not in imported
     dockerfile = (ROOT / "Dockerfile").read_text()
     (listed,) = re.findall(r"^RUN pip install --no-cache-dir --no-compile ((?!--)[\w -]+)$", dockerfile, re.MULTILINE)

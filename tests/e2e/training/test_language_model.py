@@ -13,7 +13,7 @@ from mtkit.cli import entry
 from mtkit.errors import RecipeError, UsageError
 from mtkit.pipeline import stages
 from mtkit.recipe.recipe import load_recipe
-from mtkit.translate.translation import LanguageModelOptions, TranslationOptions
+from mtkit.translate.translation import LanguageModelOptions
 from tests.toy.runs import run, write_all
 
 RECIPE = """\
@@ -94,8 +94,7 @@ def test_only_reranking_takes_a_model_of_another_vocabulary(folder: Path) -> Non
 
     def translate(mode: str, weight: float) -> list[str]:
         language_model = LanguageModelOptions(model=folder / "other", mode=mode, weight=weight)
-        options = TranslationOptions(language_model=language_model)
-        return mtkit.load_model(folder / "run", options=options).translate_lines(lines)
+        return mtkit.load_model(folder / "run", language_model=language_model).translate_lines(lines)
 
     assert translate("rerank", 0.0) == mtkit.load_model(folder / "run").translate_lines(lines)
     assert len(translate("rerank", 1.0)) == len(lines)

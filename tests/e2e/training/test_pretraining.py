@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.assembly.translator import load_translator
 from mtkit.cli import entry
 from mtkit.errors import MissingInputError, UsageError
 from mtkit.pipeline import stages
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.checkpoints.tensor_file import read_tensors
+from mtkit.translate.load import load_translator
 from tests.toy.runs import WORDS, RecordingDisplay, sentences, write_pair
 
 RECIPE = """\

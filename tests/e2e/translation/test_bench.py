@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from mtkit.assembly.translator import load_translator
 from mtkit.bench import measure, suite
 from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting, bench_table, unsupported_settings
 from mtkit.bench.machine import inspect_machine
@@ -20,6 +19,7 @@ from mtkit.model_folder.folder import read_model, write_model
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights
+from mtkit.translate.load import load_translator
 
 Make = Callable[[Any], Path]
 SMALL = TransformerConfig(d_model=8, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=1)

@@ -1,19 +1,19 @@
-"""Choice of the engine: the fast road, unless the layers of this installation compute something else."""
+"""Choice of the engine: the native backend, unless the layers of this installation compute something else."""
 
 from __future__ import annotations
 
 import pytest
 
-from mtkit.assembly.engine import load_engine
 from mtkit.cli import entry
 from mtkit.inference import library
 from mtkit.inference.library import Native, native
 from mtkit.layers.attention.softmax import DotProductAttention
 from mtkit.model_folder.folder import read_stored_model
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.search.beam.beam import BeamSearch
-from mtkit.translate.engines.fast_engine import FastEngine
-from mtkit.translate.engines.model_engine import ModelEngine
+from mtkit.search.beam import BeamSearch
+from mtkit.translate.engine import NativeEngine
+from mtkit.translate.load import load_engine
+from mtkit.translate.model_engine import ModelEngine
 
 CONFIG = TransformerConfig(d_model=16, d_ff=32, num_heads=2, encoder_layers=1, decoder_layers=2)
 
@@ -26,8 +26,8 @@ def engine(toy_model):
     return lambda: load_engine([read_stored_model(folder)], compute_type="float32", device="cpu")
 
 
-def test_a_transformer_takes_the_fast_road(engine) -> None:
-    assert isinstance(engine(), FastEngine)
+def test_a_transformer_runs_in_the_native_backend(engine) -> None:
+    assert isinstance(engine(), NativeEngine)
 
 
 @pytest.fixture
@@ -36,11 +36,11 @@ def edited_layers(monkeypatch):
     monkeypatch.setitem(vars(native()), "matches_layers", False)  # a cached property
 
 
-def test_edited_layers_that_compute_the_same_keep_the_fast_road(engine, edited_layers) -> None:
-    assert isinstance(engine(), FastEngine)
+def test_edited_layers_that_compute_the_same_keep_the_native_backend(engine, edited_layers) -> None:
+    assert isinstance(engine(), NativeEngine)
 
 
-def test_a_changed_attention_runs_as_written(engine, edited_layers, monkeypatch) -> None:
+def test_a_changed_attention_runs_in_the_reference_implementation(engine, edited_layers, monkeypatch) -> None:
     written = DotProductAttention.forward
     monkeypatch.setattr(DotProductAttention, "forward", lambda self, q, *rest: written(self, 1.01 * q, *rest))
     assert isinstance(engine(), ModelEngine)

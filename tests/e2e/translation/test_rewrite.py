@@ -14,8 +14,7 @@ from mtkit.layers.attention.cross import CrossAttention
 from mtkit.layers.cache.kv_cache import KVCache
 from mtkit.layers.projections import Projection
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.translate.engines.model_engine import ModelEngine
-from mtkit.translate.translator import TranslationOptions
+from mtkit.translate.model_engine import ModelEngine
 from tests.toy.runs import run, write_all
 
 CONFIG = TransformerConfig(d_model=16, d_ff=32, num_heads=2, encoder_layers=1, decoder_layers=2)
@@ -57,7 +56,7 @@ def test_a_changed_cross_attention_shows_in_translations_without_rewrites(
             model,
             search_overrides=[f"search.beam_size={beam_size}"],
             compute_type="float32",
-            options=TranslationOptions(**options),
+            **options,
         )
         return translator.translate_lines(lines)
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.assembly.translator import load_scorer, load_translator
 from mtkit.cli import entry
 from mtkit.errors import UsageError
 from mtkit.model_folder.folder import ModelMetadata, write_model
@@ -25,6 +24,7 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
+from mtkit.translate.load import load_scorer, load_translator
 
 ROOT = Path(__file__).parents[3]
 LINES = ["the dog sees a cat", "", "  ", "a cat", "the cat sees the dog and the dog", "\u2028cat\x0c d\u00e9"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from mtkit.search.hypothesis import SearchSettings
-    from mtkit.search.run import Search
+    from mtkit.search.interface import Search
 
 
 @config

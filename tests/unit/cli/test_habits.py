@@ -10,7 +10,7 @@ import pytest
 from mtkit.cli import entry
 from mtkit.cli.app import COMMANDS
 from mtkit.cli.examples import EXAMPLES
-from mtkit.translate.output.formats import as_moses_n_best, as_n_best
+from mtkit.translate.output import as_moses_n_best, as_n_best
 from mtkit.translate.translation import Alternative, Translation
 
 HABITS = [

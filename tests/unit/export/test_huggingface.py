@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 
-from mtkit.assembly.translator import load_translator
 from mtkit.errors import DataError, UsageError
 from mtkit.export import huggingface
 from mtkit.export.huggingface import export_huggingface
@@ -26,6 +25,7 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
+from mtkit.translate.load import load_translator
 from tests.toy.foreign_models import DATA, lines
 
 pytest.importorskip("transformers")

@@ -41,7 +41,9 @@ TABLE: dict[str, set[str]] = {
     "search": set(),
     "inference": {"layers", "models", "search", "corpus.order.batch"},
     "training": {"models", "corpus", "layers.matmul", "layers.low_rank", "layers.projections"},
-    "translate": {"search", "inference", "models", "corpus", "text", "documents.glossary"},
+    # models are read from their folders, and overrides of their search settings by the rules of recipes
+    "translate": {"search", "inference", "models", "corpus", "text"}
+    | {"documents.glossary", "model_folder", "recipe.tree", "evaluation"},
     "evaluation": {"text"},
     "plot": {"text"},
     "recipe": SCIENCE,

@@ -13,14 +13,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mtkit.assembly.translator import load_translator
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.importers.foreign_folder import Fields
 from mtkit.importers.generation import search_config
 from mtkit.importers.import_model import Languages, import_model
 from mtkit.model_folder.folder import read_metadata, read_model
 from mtkit.text.vocab import SPECIAL_TOKENS, Vocab
-from mtkit.translate.engines.fast_engine import FastEngine
+from mtkit.translate.engine import NativeEngine
+from mtkit.translate.load import load_translator
 from mtkit.translate.translation import TranslationOptions
 from tests.toy.foreign_models import lines, train_pieces
 
@@ -89,7 +89,7 @@ def test_half_precision_becomes_float32(folder: Path, tmp_path: Path, dtype: tor
 def test_the_folder_is_translated_on_the_fast_road(folder: Path, tmp_path: Path) -> None:
     import_model(folder, tmp_path / "out", NO_LANGUAGES)
     translator = load_translator(tmp_path / "out", search_overrides=["max_length.offset=5"])
-    assert isinstance(translator.engine, FastEngine)
+    assert isinstance(translator.engine, NativeEngine)
     assert len(translator.translate_lines(["A dog.", ""])) == 2
 
 

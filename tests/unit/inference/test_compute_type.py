@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.inference import compute_type
-from mtkit.inference.compute_type import cpu_compute_type
+from mtkit.inference import support
 from mtkit.inference.prepare import resolve_compute_type
+from mtkit.inference.support import cpu_compute_type
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no cpuinfo")
@@ -29,7 +29,7 @@ def test_auto_is_bf16_where_the_processor_and_the_library_have_instructions_for_
 ) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"flags : {flags}\n")
-    monkeypatch.setattr(compute_type, "CPUINFO", cpuinfo)
+    monkeypatch.setattr(support, "CPUINFO", cpuinfo)
     monkeypatch.setenv("MTKIT_NATIVE", native)
     assert cpu_compute_type("auto") == expected
     dtype = resolve_compute_type("auto", torch.device("cpu"))

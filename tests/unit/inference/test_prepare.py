@@ -1,4 +1,4 @@
-"""Preparation of models that run as they are written: compute types, and projections in the native library."""
+"""Preparation of models of the reference implementation: compute types, and projections in the native library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mtkit.layers.positions.base import Position
 from mtkit.layers.projections import Projection
 from mtkit.models.interface import TranslationModel
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
-from tests.unit.inference.fast_models import REFUSED, SMALL, V, build, padded, requests
+from tests.unit.inference.native_models import REFUSED, SMALL, V, build, padded, requests
 
 CPU = torch.device("cpu")
 ERROR = {torch.float32: 1e-5, torch.bfloat16: 0.05, torch.int8: 0.1}  # of logits, relative to the largest

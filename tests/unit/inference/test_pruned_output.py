@@ -17,7 +17,7 @@ from mtkit.inference.packing import PrunedOutput, check
 pytestmark = pytest.mark.skipif(native().functions is None, reason=f"no native library: {native().reason}")
 
 
-class Excluded(ctypes.Structure):
+class Banned(ctypes.Structure):
     """Tokens that rows do not have; see c/ranking.h."""
 
     _fields_ = (("tokens", ctypes.c_void_p), ("counts", ctypes.c_void_p))
@@ -38,7 +38,7 @@ class PrunedArgmax:
         column, value = torch.empty(len(x), dtype=torch.int64), torch.empty(len(x))
         functions: Any = native().functions
         counts = torch.full((len(x),), banned.numel(), dtype=torch.int32) if counts is None else counts
-        excluded = Excluded(banned.data_ptr(), counts.data_ptr())
+        excluded = Banned(banned.data_ptr(), counts.data_ptr())
         inputs = (ctypes.byref(self.structure), x.data_ptr(), len(x), ctypes.byref(excluded))
         check(functions.mtkit_most_probable(*inputs, column.data_ptr(), value.data_ptr()))
         return column, value

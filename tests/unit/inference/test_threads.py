@@ -11,17 +11,17 @@ import pytest
 
 from mtkit.hardware import num_threads
 from mtkit.inference import threads
-from mtkit.inference.threads import run_in_parts, run_together
+from mtkit.inference.threads import run_in_chunks, run_together
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("count", [0, 1, 7, 20, 100])
 def test_every_item_is_in_one_part(count, num_threads) -> None:
     parts: list[tuple[int, int]] = []
-    run_in_parts(lambda first, number: parts.append((first, number)), count, num_threads)
+    run_in_chunks(lambda first, number: parts.append((first, number)), count, num_threads)
     assert sorted(item for first, number in parts for item in range(first, first + number)) == list(range(count))
     assert len(parts) <= num_threads
-    assert len(parts) == 1 or all(number >= threads.MIN_ITEMS for _, number in parts)
+    assert len(parts) == 1 or all(number >= threads.MIN_ROWS for _, number in parts)
 
 
 @pytest.mark.parametrize(("variable", "expected"), [("3", 3), ("0", None), ("many", None)])
@@ -33,7 +33,7 @@ def test_the_environment_sets_the_number_of_threads(variable, expected, monkeypa
 
 @pytest.mark.parametrize("failing", [0, 2], ids=["the caller's part", "the other part"])
 def test_an_error_is_raised_after_all_parts_have_ended(failing, monkeypatch) -> None:
-    monkeypatch.setattr(threads, "MIN_ITEMS", 1)
+    monkeypatch.setattr(threads, "MIN_ROWS", 1)
     ended = []
 
     def work(first: int, number: int) -> None:
@@ -43,7 +43,7 @@ def test_an_error_is_raised_after_all_parts_have_ended(failing, monkeypatch) -> 
         ended.append(first)
 
     with pytest.raises(RuntimeError, match="out of memory"):
-        run_in_parts(work, 4, 2)
+        run_in_chunks(work, 4, 2)
     assert ended == [2 - failing]
 
 

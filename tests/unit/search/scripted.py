@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mtkit.search.beam.beam import BeamSearch
-from mtkit.search.beam.selection import TopExtensions
+from mtkit.search.beam import BeamSearch
+from mtkit.search.beam_state import TopExtensions
 from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import SearchSettings
 from mtkit.search.interface import SearchRequest, SpecialIds

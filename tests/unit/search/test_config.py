@@ -6,8 +6,8 @@ import pytest
 
 from mtkit.errors import RecipeError
 from mtkit.recipe.tree import load_search
-from mtkit.search.beam.beam import BeamSearch
-from mtkit.search.beam.selection import DiverseBeam
+from mtkit.search.beam import BeamSearch
+from mtkit.search.beam_state import DiverseBeam
 from mtkit.search.config import (
     BeamConfig,
     DiverseBeamConfig,

@@ -7,11 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.search.beam.selection import DiverseBeam
+from mtkit.search.beam_state import DiverseBeam
 from mtkit.search.config import SamplingConfig
 from mtkit.search.constraints import ForcedPrefix
-from mtkit.search.interface import SearchRequest
-from mtkit.search.run import COMPACT_FRACTION, SearchRun, compaction_order
+from mtkit.search.interface import COMPACT_FRACTION, SearchRequest, SearchRun, compaction_order
 from tests.unit.search.scripted import ScriptedModel, beam, request, search_settings, single_path
 
 MODEL = ScriptedModel(vocab=9, seed=11)
@@ -60,6 +59,6 @@ def test_compaction_waits_until_enough_sentences_are_finished():
     assert compaction_order(finished).tolist() == [62, 63, 64, *range(3, 62)]
 
 
-def test_items_of_a_sentence_stay_together():
+def test_beams_of_a_sentence_stay_together():
     run = SearchRun(search_settings(MODEL), MODEL, request([0, 1, 2], 4), per_sentence=3)
-    assert run.items_of(torch.tensor([2, 0])).tolist() == [6, 7, 8, 0, 1, 2]
+    assert run.beams_of(torch.tensor([2, 0])).tolist() == [6, 7, 8, 0, 1, 2]

@@ -17,7 +17,7 @@ from mtkit.serve.fronts import requests
 from mtkit.serve.fronts.glossaries import Glossaries
 from mtkit.serve.fronts.requests import RequestFields
 from mtkit.serve.request_error import RequestError
-from mtkit.translate.fidelity.glossary import Glossary
+from mtkit.translate.glossary import Glossary
 
 
 def test_a_client_has_its_share_of_glossaries(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,8 @@ from mtkit.search.config import LengthLimit, MaxLength, SamplingConfig, SearchCo
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.translate.constraints import ConstrainedLine
-from mtkit.translate.engines.model_engine import ModelEngine
-from mtkit.translate.source_lines import with_constraints
+from mtkit.translate.lines import ConstrainedLine, with_constraints
+from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.translator import TranslationOptions, Translator
 
 WORDS = ["the", "a", "dog", "cat", "man", "woman", "sees", "finds", "big", "red", "house", "and"]

@@ -12,7 +12,7 @@ from mtkit.hardware import CPUINFO, cpu_has_bf16
 GROWTH = """
 import torch
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.translate.engines.model_engine import ModelEngine
+from mtkit.translate.model_engine import ModelEngine
 
 def used():
     return int(open("/proc/self/statm").read().split()[1]) * 4096

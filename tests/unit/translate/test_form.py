@@ -14,7 +14,7 @@ from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.weights import weights
-from mtkit.translate.engines.model_engine import ModelEngine
+from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.score import score_lines
 from tests.unit.text.test_plain import VARIANTS
 from tests.unit.translate.toy_translator import MODELS, sentences, transformer, translator

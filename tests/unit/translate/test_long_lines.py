@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.translate.segments.long_lines import split_line
+from mtkit.translate.segments import split_line
 
 
 def characters(texts):

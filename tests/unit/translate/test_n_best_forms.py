@@ -1,6 +1,6 @@
 """N-best lists: ours, with lines from 1, and those of Moses, with lines from 0 and four fields."""
 
-from mtkit.translate.output.formats import as_moses_n_best, as_n_best
+from mtkit.translate.output import as_moses_n_best, as_n_best
 from mtkit.translate.translation import Alternative, Translation
 
 

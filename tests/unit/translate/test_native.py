@@ -10,14 +10,14 @@ import torch
 
 from mtkit import hardware
 from mtkit.inference import threads
-from mtkit.inference.fast_search import FastModel
 from mtkit.inference.library import native
+from mtkit.inference.native_search import NativeModel
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.weights import weights
 from mtkit.translate import workers
-from mtkit.translate.constraints import ConstrainedLine
-from mtkit.translate.engines.fast_engine import FastEngine
+from mtkit.translate.engine import NativeEngine
+from mtkit.translate.lines import ConstrainedLine
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import WorkerPool
@@ -42,8 +42,8 @@ def native_translator(
     with torch.no_grad():
         written.output.weight.lerp_(written.output.weight[:1].clone(), share)
     arrays = {name: tensor.numpy() for name, tensor in weights(written).items()}
-    model = FastModel(MODELS[0], arrays, compute_type)
-    engine = FastEngine(model, name="toy", load_written=lambda: pytest.fail("runs as written"))
+    model = NativeModel(MODELS[0], arrays, compute_type)
+    engine = NativeEngine(model, name="toy", load_reference=lambda: pytest.fail("runs as written"))
     return Translator(engine, tokenizers, search, options=TranslationOptions(**{"with_scores": True, **options}))
 
 
@@ -82,7 +82,7 @@ def test_scores_and_constraints_of_other_lines_change_no_translation(beam_size, 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_the_number_of_threads_changes_nothing(beam_size, compute_type, tokenizers, monkeypatch) -> None:
-    monkeypatch.setattr(threads, "MIN_ITEMS", 1)
+    monkeypatch.setattr(threads, "MIN_ROWS", 1)
     translate = native_translator(tokenizers, compute_type, beam_size).translate
     translations = []
     for number in (1, 2, 3):
@@ -94,7 +94,7 @@ def test_the_number_of_threads_changes_nothing(beam_size, compute_type, tokenize
 def test_workers_change_nothing(compute_type, tokenizers, monkeypatch) -> None:
     """Copies of this process, which has already translated with threads of its own."""
     monkeypatch.setattr(workers, "CHUNK_LINES", 4)
-    monkeypatch.setattr(threads, "MIN_ITEMS", 1)
+    monkeypatch.setattr(threads, "MIN_ROWS", 1)
     monkeypatch.setattr(hardware, "_num_threads", 2)
     alone = results(load(tokenizers, compute_type).translate(LINES))
     with WorkerPool(functools.partial(load, tokenizers, compute_type), 2) as pool:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from mtkit.errors import ComputeError
-from mtkit.translate.engines.model_engine import ModelEngine
+from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import BLANK, sentences, transformer, translator
 
@@ -113,7 +113,7 @@ def test_a_translation_that_does_not_fit_a_language_model_is_named(tokenizers):
             raise ComputeError("out of memory in a batch of this line alone")
         return lists
 
-    reranking = Translator(plain.engine, tokenizers, plain.search, options=plain.options, rerank=rerank)
+    reranking = Translator(plain.engine, tokenizers, plain.search, options=plain.options, rerankings=[rerank])
     translations = reranking.translate(lines)
     assert [t.hyp for t in itertools.islice(translations, first)] == hyps[:first]
     with pytest.raises(ComputeError, match=rf"^line {first + 1}: out of memory in a batch of this line alone; split"):

@@ -9,8 +9,8 @@ import pytest
 from mtkit.errors import DataError
 from mtkit.pipeline.score_summary import ScoreSummary
 from mtkit.text.normalise import speaker_dash
-from mtkit.translate.constraints import ConstrainedLine
-from mtkit.translate.engines.model_engine import ModelEngine
+from mtkit.translate.lines import ConstrainedLine
+from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.score import score_lines
 from tests.unit.translate.toy_translator import WORDS, sentences, transformer, translator
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.translate.repetition import MIN_REPEATS, has_loop, max_repeats
+from mtkit.translate.repair import MIN_REPEATS, has_loop, max_repeats
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.interface import Hypothesis
 from mtkit.search.length_penalty import Average
-from mtkit.translate.engines.model_engine import ModelEngine
-from mtkit.translate.reranking import Candidate, LanguageModelReranking, MinimumBayesRisk
+from mtkit.translate.model_engine import ModelEngine
+from mtkit.translate.reranking import LanguageModelReranking, MinimumBayesRisk
 from mtkit.translate.score import score_lines
 from tests.unit.translate.toy_translator import build_model, transformer
 
@@ -41,8 +41,8 @@ def reranking(model, tokenizers):
     return LanguageModelReranking(engine, tokenizers, weight=0.5, penalty=Average())
 
 
-def candidates(*texts: str) -> list[list[Candidate]]:
-    return [[Candidate(Hypothesis([5], -1.0, -1.0, [-0.5, -0.5]), text) for text in texts]]
+def candidates(*texts: str) -> list[list[Hypothesis]]:
+    return [[Hypothesis([5], -1.0, -1.0, [-0.5, -0.5], text=text) for text in texts]]
 
 
 def test_errors_of_a_language_model_name_no_line_since_it_scores_hypotheses(tokenizers):
@@ -58,7 +58,7 @@ def test_errors_of_a_language_model_name_no_line_since_it_scores_hypotheses(toke
 
 def test_an_empty_hypothesis_has_the_probability_of_the_end_of_sentence(tokenizers):
     model, vocab = transformer(tokenizers), tokenizers.tgt.vocab
-    empty, other = (Candidate(Hypothesis(ids, -1.0, -1.0, []), text) for ids, text in (([], ""), ([5], "the dog")))
+    empty, other = (Hypothesis(ids, -1.0, -1.0, [], text=text) for ids, text in (([], ""), ([5], "the dog")))
     ranking = reranking(model, tokenizers)
     source = collate_source([[]], tokenizers.src.vocab)
     target = Target(*(torch.tensor([[value]]) for value in (vocab.bos, True, 0)))

@@ -12,8 +12,8 @@ from mtkit.corpus.order.batch import collate
 from mtkit.errors import ComputeError, DataError
 from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.translate.engines import model_engine
-from mtkit.translate.engines.model_engine import ModelEngine, score_tokens
+from mtkit.translate import model_engine
+from mtkit.translate.model_engine import ModelEngine, score_tokens
 from mtkit.translate.score import score_lines
 from tests.unit.translate.toy_translator import MODELS, build_model, sentences, transformer, translator
 

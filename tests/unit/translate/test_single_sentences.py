@@ -13,7 +13,7 @@ from mtkit.search.config import MaxLength
 from mtkit.search.length_penalty import Average
 from mtkit.text.lines import read_lines
 from mtkit.text.sentences import split_sentences
-from mtkit.translate.constraints import ConstrainedLine
+from mtkit.translate.lines import ConstrainedLine
 from mtkit.translate.score import score_lines
 from mtkit.translate.translator import TranslationOptions, Translator, is_short
 from tests.unit.translate.toy_translator import WORDS, translator

@@ -11,8 +11,8 @@ from mtkit.errors import DataError, NonFiniteError, UsageError
 from mtkit.search.config import DiverseBeamConfig, MaxLength, MinimumBayesRiskConfig, SamplingConfig, SearchConfig
 from mtkit.search.interface import Hypothesis
 from mtkit.translate.alignment import words_of
-from mtkit.translate.engines.model_engine import ModelEngine
-from mtkit.translate.segments.merge import space_between
+from mtkit.translate.merge import space_between
+from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import MODELS, UNUSUAL, build_model, sentences, transformer, translator
 
@@ -126,7 +126,7 @@ def test_long_lines_stay_whole_without_split_long_lines(tokenizers):
 def test_reranking_reorders_the_n_best(tokenizers):
     plain = list(translator(tokenizers, n_best=3).translate(sentences(5)))
     t = translator(tokenizers, n_best=3)
-    t.rerank = lambda lists: [[each[i] for i in (2, 0, 1)] for each in lists]
+    t.rerankings = [lambda lists: [[each[i] for i in (2, 0, 1)] for each in lists]]
     for a, b in zip(plain, t.translate(sentences(5)), strict=True):
         assert b.hyp == a.nbest[2].hyp
         assert [n.hyp for n in b.nbest] == [a.nbest[i].hyp for i in (2, 0, 1)]
@@ -153,7 +153,7 @@ def test_reranking_receives_all_hypotheses_and_returns_the_n_best(tokenizers):
     )
     engine = ModelEngine([transformer(tokenizers)], compute_type="float32")
     lines = sentences(6)
-    ranked = list(Translator(engine, tokenizers, config, rerank=backwards).translate(lines))
+    ranked = list(Translator(engine, tokenizers, config, rerankings=[backwards]).translate(lines))
     plain = list(Translator(engine, tokenizers, replace(config, rerank=None, n_best=4)).translate(lines))
     assert seen == [4] * 6
     for a, b in zip(plain, ranked, strict=True):
@@ -250,8 +250,9 @@ def test_translations_before_an_error_of_reranking_are_returned(tokenizers, erro
     lines[3] = ""
     engine = translator(tokenizers, n_best=3)
     plain = list(engine.translate(lines))
-    engine.rerank = FailingRerank([plain[10].hyp, plain[16].hyp], error)
-    failed = next(i for i, t in enumerate(plain) if any(n.hyp in engine.rerank.texts for n in t.nbest))
+    rerank = FailingRerank([plain[10].hyp, plain[16].hyp], error)
+    engine.rerankings = [rerank]
+    failed = next(i for i, t in enumerate(plain) if any(n.hyp in rerank.texts for n in t.nbest))
     assert 4 < failed <= 10
     stream = engine.translate(lines)
     before = [next(stream) for _ in range(failed)]
@@ -259,14 +260,15 @@ def test_translations_before_an_error_of_reranking_are_returned(tokenizers, erro
         next(stream)
     assert [t.line for t in before] == list(range(1, failed + 1))
     assert [t.hyp for t in before] == [t.nbest[-1].hyp if t.nbest else "" for t in plain[:failed]]
-    assert engine.rerank.num_calls < 12
+    assert rerank.num_calls < 12
 
 
 def test_reranking_without_an_error_is_one_call(tokenizers):
     engine = translator(tokenizers, n_best=3)
-    engine.rerank = FailingRerank([], DataError("none"))
+    rerank = FailingRerank([], DataError("none"))
+    engine.rerankings = [rerank]
     engine.translate_lines(sentences(20))
-    assert engine.rerank.num_calls == 1
+    assert rerank.num_calls == 1
 
 
 def test_sentences_of_a_line_are_translated_by_themselves(tokenizers):

@@ -11,17 +11,16 @@ from mtkit.layers.positions.absolute_config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.translate import translator as module
-from mtkit.translate.constraints import ConstrainedLine
-from mtkit.translate.engines.model_engine import ModelEngine
-from mtkit.translate.segments.long_lines import MAX_CHUNK, cut_into_chunks, split_line
-from mtkit.translate.segments.windows import read_windows
+from mtkit.translate.lines import MAX_CHUNK, ConstrainedLine, read_windows
+from mtkit.translate.model_engine import ModelEngine
+from mtkit.translate.segments import cut_into_chunks, split_line
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import build_model, translator
 
 
 @pytest.fixture
 def _small_limits(monkeypatch):
-    for name in ("segments.long_lines", "segments.split", "segments.windows", "translator"):
+    for name in ("lines", "segments", "translator"):
         monkeypatch.setattr(f"mtkit.translate.{name}.MAX_CHUNK", 40)
     monkeypatch.setattr(module, "MAX_SEGMENTS", 3)
 
@@ -122,7 +121,7 @@ def test_lines_before_a_very_long_one_do_not_wait_for_it():
 
 def test_lines_before_a_very_long_one_are_yielded_before_it_is_translated(tokenizers, monkeypatch):
     engine = translator(tokenizers, max_source_length=12)
-    split, where = [], "mtkit.translate.segments.split.cut_into_chunks"
+    split, where = [], "mtkit.translate.segments.cut_into_chunks"
     monkeypatch.setattr(where, lambda line: (split.append(len(line)), cut_into_chunks(line))[1])
     translations = engine.translate(["a dog", "the man", "dog " * MAX_CHUNK])
     assert [each.line for each in itertools.islice(translations, 2)] == [1, 2]

@@ -20,8 +20,8 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.translate import workers
-from mtkit.translate.constraints import ConstrainedLine
-from mtkit.translate.engines.model_engine import ModelEngine
+from mtkit.translate.lines import ConstrainedLine
+from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import Translator
 from mtkit.translate.workers import BYTES_PER_WORKER, WorkerPool, auto_num_workers

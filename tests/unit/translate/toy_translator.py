@@ -10,7 +10,7 @@ from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.engines.model_engine import ModelEngine
+from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.translator import TranslationOptions, Translator
 
 NOUNS = ["dog", "cat", "man", "woman", "house"]

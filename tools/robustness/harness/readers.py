@@ -25,7 +25,7 @@ from mtkit.text.lines import count_lines, read_lines
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.training.checkpoints.checkpoint import read_checkpoint
 from mtkit.training.checkpoints.tensor_file import read_tensors
-from mtkit.translate.source_lines import with_constraints
+from mtkit.translate.lines import with_constraints
 
 EXAMPLES = 20  # between two looks at the clock
 SETTINGS = settings(

@@ -56,11 +56,11 @@ def score(
     lines: perplexity, token accuracy, and calibration with its reliability table. A language model scores text
     without sources.
     """
-    from mtkit.assembly.translator import load_scorer
     from mtkit.cli.input import forbid_stdout_over_input
     from mtkit.cli.printing import STDOUT, print_data, print_notes, print_oom_note, print_results
     from mtkit.errors import UsageError
     from mtkit.pipeline.score_summary import ScoreSummary
+    from mtkit.translate.load import load_scorer
     from mtkit.translate.score import read_pairs
     from mtkit.translate.translation import TranslationOptions
 
@@ -76,11 +76,11 @@ def score(
         compute_type=compute_type,
         device=device,
         threads=threads,
+        rewrite=not no_rewrite,
         options=TranslationOptions(
             batch_tokens=batch_tokens,
             report_oom=print_oom_note,
             source_prefix=parse_prefix(tag, prefix),
-            rewrite=not no_rewrite,
         ),
         with_source=src is not None,
     )

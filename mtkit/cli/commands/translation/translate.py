@@ -124,16 +124,15 @@ def translate(
     A FILE whose name ends as that of a document, such as .docx, .html or .po, is one: its text is translated by
     sentences, and nothing else changes (docs/documents.md). Other files are plain text, or refused by their names.
     """
-    from mtkit.assembly.adapters import AdaptedTranslators
-    from mtkit.assembly.translator_spec import TranslatorSpec, model_glossary
     from mtkit.cli.dialogue import Dialogue
     from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
     from mtkit.documents.choose import is_document, require_plain_text
     from mtkit.inference.library import native
     from mtkit.io.files import hash_files
-    from mtkit.translate.output.progress import FlagSummary
-    from mtkit.translate.output.translate_to_file import Output, translate_to_file
+    from mtkit.translate.load import AdaptedTranslators, TranslatorSpec, model_glossary
+    from mtkit.translate.output import Output, translate_to_file
+    from mtkit.translate.progress import FlagSummary
     from mtkit.translate.translator import TranslationOptions
     from mtkit.translate.workers import LineTranslator, auto_num_workers
 
@@ -194,6 +193,9 @@ def translate(
         compute_type=compute_type,
         device=device,
         threads=threads,
+        rewrite=not no_rewrite,
+        language_model=language_model_options(lm, lm_weight, lm_mode),
+        adapter=whole_adapter,
         options=TranslationOptions(
             batch_tokens=batch_tokens,
             flush_every=flush_every,
@@ -202,11 +204,8 @@ def translate(
             report_progress=None if quiet else print_translation_progress,
             report_oom=None if quiet else print_oom_note,
             source_prefix=parse_prefix(tag, prefix),
-            language_model=language_model_options(lm, lm_weight, lm_mode),
-            adapter=whole_adapter,
             glossary=None if not glossary else model_glossary(model, glossary),
             restore=restore,
-            rewrite=not no_rewrite,
         ),
     )
     if alignments is not None:

@@ -13,11 +13,11 @@ import torch
 
 import hatch_build
 from mtkit.hardware import cpu_flags
-from mtkit.inference import library, sources, structures
+from mtkit.inference import library, sources
 from mtkit.inference.library import VARIABLE, native
 from mtkit.inference.prepare import NativeLinear, prepare_for_inference
 from mtkit.search.config import SearchConfig
-from tests.unit.inference.fast_models import SMALL, assert_alike, build, fast, requests, settings, written_search
+from tests.unit.inference.native_models import SMALL, assert_alike, build, fast, requests, settings, written_search
 
 MACHINE_OFFSET = 18  # of e_machine in the header of an ELF file
 
@@ -214,7 +214,7 @@ def test_one_chooses_the_best(monkeypatch) -> None:
     ("file", "layers", "searches"),
     [
         ("layers/attention/softmax.py", False, True),
-        ("search/beam/beam.py", True, False),
+        ("search/beam.py", True, False),
         ("layers/recurrent/cells.py", True, True),  # the library has no recurrent layers
     ],
 )
@@ -242,11 +242,11 @@ def test_two_exchanged_fields_are_refused(structure, monkeypatch) -> None:
     own, seen = fields[structure], {}
     pair = next((i, j) for j, each in enumerate(own) if (i := seen.setdefault(each[:2], j)) != j)
     own[pair[0]], own[pair[1]] = own[pair[1]], own[pair[0]]
-    monkeypatch.setattr(structures, "STRUCTURES", structures.define(fields))
+    monkeypatch.setattr(library, "STRUCTURES", library.define(fields))
     assert_no_library(f"{structure}.{own[pair[1]].name} has another place or size in the native library")
 
 
 def test_the_constants_are_those_of_the_headers() -> None:
     """Written here a second time: the reader of enumerations could skip or misnumber one."""
     expected = {"CHUNK": 96, "FAILED": -1, "RMS_NORM": 2, "INT8": 2, "RELU": 1, "SILU": 3}
-    assert expected.items() <= structures.CONSTANTS.items()
+    assert expected.items() <= library.CONSTANTS.items()

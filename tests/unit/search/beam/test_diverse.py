@@ -6,7 +6,7 @@ import collections
 
 import pytest
 
-from mtkit.search.beam.selection import DiverseBeam
+from mtkit.search.beam_state import DiverseBeam
 from tests.unit.search.scripted import ScriptedModel, beam, request
 
 MAX = 5

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mtkit.search.constraints import (
-    ForbiddenTexts,
+    ExcludedTexts,
     ForcedPrefix,
     NoRepeatNgram,
     TokenBytes,
@@ -32,7 +32,7 @@ CASES = [
     (NoRepeatNgram(1), lambda b, s: not repeats(s, 1)),
     (NoRepeatNgram(2), lambda b, s: not repeats(s, 2)),
     (ForcedPrefix(PREFIXES), lambda b, s: s[: len(PREFIXES[b])] == tuple(PREFIXES[b])),
-    (ForbiddenTexts(TEXTS, TOKEN_BYTES), lambda b, s: not any(text in written(s) for text in TEXTS[b])),
+    (ExcludedTexts(TEXTS, TOKEN_BYTES), lambda b, s: not any(text in written(s) for text in TEXTS[b])),
 ]
 
 
@@ -108,4 +108,4 @@ def test_end_that_is_forced_by_constraints_is_not_finished():
 
 def test_empty_forbidden_text_is_refused():
     with pytest.raises(ValueError, match="no bytes"):
-        ForbiddenTexts([[b""]], TOKEN_BYTES)
+        ExcludedTexts([[b""]], TOKEN_BYTES)

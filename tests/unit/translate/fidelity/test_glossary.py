@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.errors import DataError
-from mtkit.translate.fidelity.glossary import Glossary, honoured_form, read_glossary
+from mtkit.translate.glossary import Glossary, honoured_form, read_glossary
 
 TBX = (
     '<?xml version="1.0"?><martif type="TBX" xmlns="x"><text><body><termEntry>'

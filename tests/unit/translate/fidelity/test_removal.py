@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mtkit.text.spans import find_spans
-from mtkit.translate.fidelity.ranges import Aligned
-from mtkit.translate.fidelity.removal import Removal
+from mtkit.translate.alignment import Aligned
+from mtkit.translate.removal import Removal
 from mtkit.translate.translator import TranslationOptions
 from tests.unit.translate.toy_translator import translator
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from mtkit.text.spans import find_spans, missing_spans
-from mtkit.translate.fidelity.glossary import Glossary
-from mtkit.translate.fidelity.ranges import Aligned, token_ends
-from mtkit.translate.fidelity.restore import restorable, restore
-from mtkit.translate.output.progress import FlagSummary
+from mtkit.translate.alignment import Aligned, token_ends
+from mtkit.translate.glossary import Glossary
+from mtkit.translate.progress import FlagSummary
+from mtkit.translate.repair import restorable, restore
 from mtkit.translate.translator import TranslationOptions
 from tests.unit.translate.toy_translator import MODELS, build_model, sentences, transformer, translator
 

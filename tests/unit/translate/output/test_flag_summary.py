@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.translate.output.progress import FlagSummary
+from mtkit.translate.progress import FlagSummary
 from mtkit.translate.translation import Translation
 
 

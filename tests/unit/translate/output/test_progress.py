@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from mtkit.translate.output.progress import TranslationProgress
+from mtkit.translate.progress import TranslationProgress
 from mtkit.translate.translation import Translation
 
 

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from mtkit.errors import DataError, ReadWriteError
-from mtkit.translate.output import translate_to_file as module
-from mtkit.translate.output.translate_to_file import Destination, Output, open_stream, translate_to_file
-from mtkit.translate.segments.windows import read_windows
-from mtkit.translate.source_lines import with_constraints
+from mtkit.translate import output as module
+from mtkit.translate.lines import read_windows, with_constraints
+from mtkit.translate.output import Destination, Output, open_stream, translate_to_file
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions
 

@@ -12,9 +12,9 @@ import typer
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtkit.assembly.translator_spec import TranslatorSpec
     from mtkit.documents.translate import DocumentReport
-    from mtkit.translate.output.progress import FlagSummary
+    from mtkit.translate.load import TranslatorSpec
+    from mtkit.translate.progress import FlagSummary
     from mtkit.translate.translation import Translation
 
 Fields = Annotated[
@@ -102,7 +102,7 @@ def translate_file(
 
 def flag_note(report: DocumentReport) -> str | None:
     """One line, such as `2 of 40 texts are flagged: 2 ran into a loop (first: a.html:7)`; None without flags."""
-    from mtkit.translate.output.progress import DESCRIPTIONS
+    from mtkit.translate.progress import DESCRIPTIONS
 
     if not report.flagged:
         return None

@@ -13,7 +13,7 @@ import typer
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtkit.translate.output.translate_to_file import Destination
+    from mtkit.translate.output import Destination
     from mtkit.translate.translation import Translation
 
 OutputFile = Annotated[
@@ -116,20 +116,19 @@ class OutputOptions:
 
     def destinations(self) -> Iterator[Destination]:
         """Places of translations, alignments and flags, the main output first."""
-        from mtkit.translate.output import formats
-        from mtkit.translate.output.translate_to_file import Destination
+        from mtkit.translate import output
 
         texts = {
-            "jsonl": formats.as_json,
-            "text": formats.as_text,
-            "n-best of mtkit": formats.as_n_best,
-            "n-best of moses": formats.as_moses_n_best,
+            "jsonl": output.as_json,
+            "text": output.as_text,
+            "n-best of mtkit": output.as_n_best,
+            "n-best of moses": output.as_moses_n_best,
         }
-        yield Destination(self.file, texts[self.form])
+        yield output.Destination(self.file, texts[self.form])
         if self.alignments is not None:
-            yield Destination(self.alignments, formats.as_alignment)
+            yield output.Destination(self.alignments, output.as_alignment)
         if self.flags is not None:
-            yield Destination(self.flags, formats.as_flag_record)
+            yield output.Destination(self.flags, output.as_flag_record)
 
     @contextmanager
     def reports(self, source: Path) -> Iterator[list[Callable[[Translation], None]]]:
@@ -140,8 +139,8 @@ class OutputOptions:
         """
         from mtkit.cli.streams import is_terminal, terminal
         from mtkit.text.lines import count_lines
-        from mtkit.translate.output.progress import TranslationProgress
-        from mtkit.translate.output.translate_to_file import is_stream
+        from mtkit.translate.output import is_stream
+        from mtkit.translate.progress import TranslationProgress
 
         if self.file is None or is_stream(self.file) or self.quiet:
             yield []

@@ -12,7 +12,7 @@ import typer
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtkit.translate.constraints import Line
+    from mtkit.translate.lines import Line
 
 SourceFile = Annotated[Path, typer.Argument(metavar="FILE|-", help="Source text; - is stdin.")]
 JsonlInput = Annotated[
@@ -83,7 +83,7 @@ class SourceOptions:
         """
         from mtkit.cli.input import read_input_lines
         from mtkit.cli.printing import print_notes
-        from mtkit.translate.source_lines import json_note, parse_json_lines, with_constraints, with_prefix
+        from mtkit.translate.lines import json_note, parse_json_lines, with_constraints, with_prefix
 
         if self.jsonl_input and self.constraints is not None:
             raise UsageError(

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from mtkit.corpus.order.batch import Source
-from mtkit.inference.fast_search import FastModel
+from mtkit.inference.native_search import NativeModel
 from mtkit.layers.attention.config import HeadGatesConfig, SSRUConfig
 from mtkit.layers.attention.sparse.config import WindowAttentionConfig
 from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
@@ -23,7 +23,7 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Transformer
 from mtkit.models.transformer.sharing import AllSharedConfig, CycleConfig, SequenceConfig
 from mtkit.search.config import SearchConfig
-from mtkit.search.constraints import Constraint, ForbiddenTexts, ForcedPrefix, TokenBytes
+from mtkit.search.constraints import Constraint, ExcludedTexts, ForcedPrefix, TokenBytes
 from mtkit.search.hypothesis import Hypothesis, SearchSettings, SentenceRequest, SpecialIds
 from mtkit.search.interface import SearchRequest
 
@@ -40,7 +40,7 @@ def both(positions: Any) -> dict[str, Any]:
 
 
 SMALL = TransformerConfig(d_model=32, d_ff=48, num_heads=4, encoder_layers=2, decoder_layers=3)
-SERVED = {
+SUPPORTED = {
     "sinusoidal": SMALL,
     "concatenated": replace(SMALL, **both(SinusoidalConfig(layout="concatenated", offset=2, reaches_base=True))),
     "none": replace(SMALL, **both(NoPositionConfig())),
@@ -99,8 +99,8 @@ def weights_of(model: nn.Module) -> dict[str, Any]:
     return {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
 
 
-def fast(config: TransformerConfig, model: nn.Module, dtype: Any = "float32", threads: int = 1) -> FastModel:
-    return FastModel(config, weights_of(model), dtype, threads=threads)
+def fast(config: TransformerConfig, model: nn.Module, dtype: Any = "float32", threads: int = 1) -> NativeModel:
+    return NativeModel(config, weights_of(model), dtype, threads=threads)
 
 
 def sources(lengths: Sequence[int] = LENGTHS) -> list[list[int]]:
@@ -134,11 +134,11 @@ def padded(asked: Sequence[SentenceRequest]) -> Source:
 def written_search(
     model: Transformer, config: SearchConfig, asked: Sequence[SentenceRequest], **options: bool
 ) -> list[list[Hypothesis]]:
-    """The search as it is written."""
+    """The search of the reference implementation."""
     constraints: tuple[Constraint, ...] = ()
-    if any(each.prefix or each.forbidden for each in asked):
-        forbidden = ForbiddenTexts([each.forbidden for each in asked], TokenBytes(TOKEN_BYTES))
-        constraints = (forbidden, ForcedPrefix([each.prefix for each in asked], free=asked[0].free_prefix))
+    if any(each.prefix or each.exclude for each in asked):
+        excluded = ExcludedTexts([each.exclude for each in asked], TokenBytes(TOKEN_BYTES))
+        constraints = (excluded, ForcedPrefix([each.prefix for each in asked], free=asked[0].free_prefix))
     source = padded(asked)
     request = SearchRequest(
         source=source,

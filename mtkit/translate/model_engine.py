@@ -1,4 +1,4 @@
-"""Engine of models and searches as they are written in layers/, models/ and search/, and its forced decoding."""
+"""Engine of the reference implementation: models and searches in torch, and forced decoding."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from torch import Tensor
 from mtkit.corpus.order.batch import Batch, Source, Target, collate_source, real_and_pos
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.hardware import limit_onednn_cache, parse_device, tell_torch_num_threads, tune_malloc
-from mtkit.inference.compute_type import ComputeType
 from mtkit.inference.prepare import NAMES, prepare_for_inference, resolve_compute_type
+from mtkit.inference.support import ComputeType
 from mtkit.models.interface import TranslationModel
 from mtkit.search.config import SearchConfig
-from mtkit.search.constraints import Constraint, ForbiddenTexts, ForcedPrefix, TokenBytes
+from mtkit.search.constraints import Constraint, ExcludedTexts, ForcedPrefix, TokenBytes
 from mtkit.search.ensemble import Ensemble, LanguageModelTerm, ShallowFusion
 from mtkit.search.fast_topk import log_normaliser
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
+from mtkit.search.included_phrases import IncludedPhrases
 from mtkit.search.interface import SearchRequest, Stepper
-from mtkit.search.required_phrases import RequiredPhrases
 from mtkit.text.vocab import Vocab
-from mtkit.translate.engines.interface import SearchFn, TokenPair
+from mtkit.translate.engine import SearchFn, TokenPair
 
 PAD = 0  # any id: padding is marked in `real`
 
@@ -154,19 +154,19 @@ class ModelEngine:
         )
         if not any(each.is_constrained for each in sentences):
             return request
-        required = RequiredPhrases(
-            [each.required for each in sentences], [each.max_length for each in sentences], special_ids
+        included = IncludedPhrases(
+            [each.include for each in sentences], [each.max_length for each in sentences], special_ids
         )
         # The prefix comes after the exclusions, and the phrases after both: a later constraint has precedence.
         constraints: tuple[Constraint, ...] = (
-            ForbiddenTexts([each.forbidden for each in sentences], token_bytes),
+            ExcludedTexts([each.exclude for each in sentences], token_bytes),
             ForcedPrefix([each.prefix for each in sentences], free=sentences[0].free_prefix),
-            required,
+            included,
         )
         return replace(
             request,
             constraints=(*self._terms, *constraints),
-            selector=required if any(each.required for each in sentences) else None,
+            selector=included if any(each.include for each in sentences) else None,
         )
 
     def _after_fork(self) -> None:

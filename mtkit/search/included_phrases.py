@@ -1,6 +1,6 @@
 """Lexically constrained decoding: phrases that a translation must contain.
 
-`RequiredPhrases` is a constraint that guarantees the phrases in any search, and a selector for beam search (dynamic
+`IncludedPhrases` is a constraint that guarantees the phrases in any search, and a selector for beam search (dynamic
 beam allocation) that finds good positions for them.
 """
 
@@ -12,14 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mtkit.search.beam.state import Extensions, LiveHypotheses
-from mtkit.search.constraints import FORCED_LOG_PROB, Prefixes
+from mtkit.search.beam_state import Extensions, LiveHypotheses
+from mtkit.search.constraints import FORCED_LOG_PROB, PartialHypotheses
 from mtkit.search.interface import SpecialIds
 
 NONE = -1  # padding of phrases
 
 
-class RequiredPhrases:
+class IncludedPhrases:
     """Every translation of sentence b contains the phrases of sentence b; they may overlap.
 
     The number of missing tokens of a hypothesis is a function of its tokens: the lengths of all phrases that it lacks,
@@ -57,7 +57,7 @@ class RequiredPhrases:
         self.ids = torch.full((len(unique), max_count, max_size), NONE)  # [B, P, L]
         for sentence, of_sentence in enumerate(unique):
             if not all(of_sentence):
-                raise ValueError("a required phrase of no tokens")
+                raise ValueError("an included phrase of no tokens")
             if (total := sum(map(len, of_sentence))) > max_length[sentence]:
                 raise ValueError(f"phrases of {total} tokens in a sentence of at most {max_length[sentence]}")
             for number, phrase in enumerate(of_sentence):
@@ -65,31 +65,31 @@ class RequiredPhrases:
         self.lengths = (self.ids != NONE).sum(2)  # [B, P], 0: no phrase
         self.sizes = {len(phrase) for of_sentence in unique for phrase in of_sentence}
 
-    def __call__(self, prefixes: Prefixes, log_prob: Tensor) -> Tensor:
+    def __call__(self, hypotheses: PartialHypotheses, log_prob: Tensor) -> Tensor:
         """See Constraint."""
-        unmet, progress = self._progress(prefixes)  # [rows, P]
-        missing = (unmet * self._of(self.lengths, prefixes.sentence)).sum(1)  # [rows], as if no phrase were begun
+        unmet, progress = self._progress(hypotheses)  # [rows, P]
+        missing = (unmet * self._of(self.lengths, hypotheses.sentence)).sum(1)  # [rows], as if no phrase were begun
         log_prob = log_prob.clone()
         log_prob[:, self.eos] = log_prob[:, self.eos].masked_fill(unmet.any(1), float("-inf"))
         log_prob[:, self.banned] = float("-inf")
         # One more token of any kind may interrupt the phrase that is begun. If all phrases would then not fit, only
         # tokens that continue a phrase are allowed. This happens before it is too late, since the phrases fit at first.
-        late = prefixes.tokens.size(1) + 1 + missing > self._of(self.max_length, prefixes.sentence)
+        late = hypotheses.tokens.size(1) + 1 + missing > self._of(self.max_length, hypotheses.sentence)
         # Earlier constraints may have left nothing; then too the phrases go on.
         dead = (log_prob == float("-inf")).all(1)
         only_phrases = (late | dead) & unmet.any(1)  # [rows]
         # Only the phrase with the most progress may be continued: to begin another would lose that progress.
-        token = self._next_tokens(prefixes, unmet, progress, furthest_only=True)  # [rows, P]
+        token = self._next_tokens(hypotheses, unmet, progress, furthest_only=True)  # [rows, P]
         column = token.clamp(min=0)
         value = log_prob.gather(1, column).clamp(min=FORCED_LOG_PROB).masked_fill(token == NONE, float("-inf"))
         continuations = torch.full_like(log_prob, float("-inf"))
         continuations.scatter_reduce_(1, column, value, reduce="amax")  # phrases may have the same next token
         return torch.where(only_phrases.unsqueeze(1), continuations, log_prob)
 
-    def missing(self, prefixes: Prefixes) -> Tensor:
+    def missing(self, hypotheses: PartialHypotheses) -> Tensor:
         """Number of missing tokens of each hypothesis [rows]."""
-        unmet, progress = self._progress(prefixes)
-        total = (unmet * self._of(self.lengths, prefixes.sentence)).sum(1)
+        unmet, progress = self._progress(hypotheses)
+        total = (unmet * self._of(self.lengths, hypotheses.sentence)).sum(1)
         return total - (progress * unmet).amax(1)
 
     def num_candidates(self, width: int) -> int:
@@ -98,16 +98,17 @@ class RequiredPhrases:
 
     def required_ids(self, live: LiveHypotheses) -> Tensor | None:
         """See ExtensionSelector; the next token of every unmet phrase [rows, P], or NONE."""
-        prefixes = Prefixes(live.tokens, live.beam.repeat_interleave(live.width))
-        unmet, progress = self._progress(prefixes)
-        return self._next_tokens(prefixes, unmet, progress, furthest_only=False)
+        hypotheses = PartialHypotheses(live.tokens, live.beam.repeat_interleave(live.width))
+        unmet, progress = self._progress(hypotheses)
+        return self._next_tokens(hypotheses, unmet, progress, furthest_only=False)
 
     def choose(self, candidates: Extensions, live: LiveHypotheses, width: int) -> Tensor:
         """See ExtensionSelector."""
         total = candidates.log_prob  # [N, M]
         before = live.tokens.index_select(0, live.rows_of(candidates.parent))  # [N·M, t]
         tokens = torch.cat([before, candidates.token.reshape(-1, 1)], dim=1)
-        missing = self.missing(Prefixes(tokens, live.beam.repeat_interleave(total.size(1)))).view(total.shape)  # [N, M]
+        hypotheses = PartialHypotheses(tokens, live.beam.repeat_interleave(total.size(1)))
+        missing = self.missing(hypotheses).view(total.shape)  # [N, M]
         order = total.sort(dim=1, descending=True, stable=True).indices
         missing, dead = missing.gather(1, order), total.gather(1, order) == float("-inf")
         # With the candidates in order of probability, the rank in a bank is the number of earlier ones in that bank.
@@ -119,15 +120,15 @@ class RequiredPhrases:
         chosen = key.sort(dim=1, stable=True).indices[:, :width].sort(dim=1).values  # back in order of probability
         return order.gather(1, chosen)
 
-    def _progress(self, prefixes: Prefixes) -> tuple[Tensor, Tensor]:
+    def _progress(self, hypotheses: PartialHypotheses) -> tuple[Tensor, Tensor]:
         """Missing phrases, and the matched length of each.
 
         Returns:
             [rows, P] bool, True for a phrase that the hypothesis lacks; [rows, P], the number of first tokens of the
             phrase with which the hypothesis ends.
         """
-        tokens = prefixes.tokens
-        ids, lengths = self._of(self.ids, prefixes.sentence), self._of(self.lengths, prefixes.sentence)
+        tokens = hypotheses.tokens
+        ids, lengths = self._of(self.ids, hypotheses.sentence), self._of(self.lengths, hypotheses.sentence)
         unmet = lengths > 0  # [rows, P]
         longest = min(ids.size(2), tokens.size(1))
         for size in (size for size in self.sizes if size <= longest):
@@ -141,16 +142,18 @@ class RequiredPhrases:
         progress = torch.cat([torch.zeros_like(lengths).unsqueeze(2), matches * sizes], dim=2).amax(2)
         return unmet, progress
 
-    def _next_tokens(self, prefixes: Prefixes, unmet: Tensor, progress: Tensor, *, furthest_only: bool) -> Tensor:
+    def _next_tokens(
+        self, hypotheses: PartialHypotheses, unmet: Tensor, progress: Tensor, *, furthest_only: bool
+    ) -> Tensor:
         """The token that continues or begins each unmet phrase [rows, P]; NONE for met phrases.
 
         Args:
-            prefixes: the hypotheses.
+            hypotheses: the hypotheses.
             unmet: [rows, P], see `_progress`.
             progress: [rows, P], see `_progress`.
             furthest_only: NONE also for phrases with less progress than another.
         """
-        ids = self._of(self.ids, prefixes.sentence)  # [rows, P, L]
+        ids = self._of(self.ids, hypotheses.sentence)  # [rows, P, L]
         index = progress.clamp(max=self.ids.size(2) - 1)
         token = ids.gather(2, index.unsqueeze(2)).squeeze(2)  # [rows, P]
         if furthest_only:

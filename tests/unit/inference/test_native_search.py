@@ -1,4 +1,4 @@
-"""Whole searches of the native library against the searches as they are written, over the layers as written."""
+"""Whole searches of the native library against the reference implementation of searches and layers."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from hypothesis import strategies as st
 from mtkit.config import config as configuration
 from mtkit.corpus.order.batch import Target
 from mtkit.errors import DataError
-from mtkit.inference import fast_search, served, threads
-from mtkit.inference.fast_search import FastModel
+from mtkit.inference import native_search, support, threads
 from mtkit.inference.library import native
-from mtkit.inference.served import unserved_model
+from mtkit.inference.native_search import NativeModel
+from mtkit.inference.support import unsupported_model_key
 from mtkit.search.config import DiverseBeamConfig, SamplingConfig, SearchConfig
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.search.length_penalty import GNMT, WordReward
 from mtkit.search.support import unsupported
 from tests.toy.searches import random_search
-from tests.unit.inference.fast_models import (
+from tests.unit.inference.native_models import (
     LENGTHS,
     REFUSED,
-    SERVED,
     SMALL,
     SPECIAL_IDS,
+    SUPPORTED,
     TOKEN_BYTES,
     assert_alike,
     build,
@@ -50,7 +50,7 @@ pytestmark = pytest.mark.skipif(native().functions is None, reason=f"no native l
 GREEDY, BEAM = SearchConfig(beam_size=1), SearchConfig(beam_size=4, n_best=3)
 LIMITS = {"max_length": [i % 7 for i in range(10)], "min_length": [i % 4 for i in range(10)]}
 PREFIX = {"prefix": [[4 + i, 20, 9][: i % 4] for i in range(10)], "max_length": [3 + i for i in range(10)]}
-FORBIDDEN = {"forbidden": [[[b"ab", b"c"], [], [b"a", b"bc"], [b"dddd", b"ba", b"ab"]][i % 4] for i in range(10)]}
+EXCLUDED = {"exclude": [[[b"ab", b"c"], [], [b"a", b"bc"], [b"dddd", b"ba", b"ab"]][i % 4] for i in range(10)]}
 
 
 def sampled(**options: Any) -> SearchConfig:
@@ -77,18 +77,18 @@ SEARCHES: dict[str, tuple[SearchConfig, dict[str, Any]]] = {
     "free prefix": (BEAM, {**PREFIX, "free_prefix": [2] * 10}),
     "free prefix, late stopping": (replace(BEAM, early_stopping=False), {**PREFIX, "free_prefix": [1] * 10}),
     "greedy with a prefix": (GREEDY, PREFIX),
-    "forbidden": (BEAM, FORBIDDEN),
-    "greedy with forbidden texts": (GREEDY, FORBIDDEN),
-    "everything forbidden": (BEAM, {"forbidden": [[b"a", b"b", b"c", b"d"]] * 10, "min_length": [3] * 10}),
-    "a forced text that is forbidden": (BEAM, {**PREFIX, **FORBIDDEN}),
+    "excluded": (BEAM, EXCLUDED),
+    "greedy with excluded texts": (GREEDY, EXCLUDED),
+    "everything excluded": (BEAM, {"exclude": [[b"a", b"b", b"c", b"d"]] * 10, "min_length": [3] * 10}),
+    "a forced text that is excluded": (BEAM, {**PREFIX, **EXCLUDED}),
     "no 1-gram": (replace(BEAM, no_repeat_ngram=1), {}),
     "no 2-gram, greedy": (replace(GREEDY, no_repeat_ngram=2), {}),
     "repetition penalty": (replace(BEAM, repetition_penalty=1.4), {}),
-    "repetition penalty, greedy": (replace(GREEDY, repetition_penalty=1.4), {**PREFIX, **FORBIDDEN}),
+    "repetition penalty, greedy": (replace(GREEDY, repetition_penalty=1.4), {**PREFIX, **EXCLUDED}),
     "sampling": (sampled(), {}),
     "samples": (sampled(num_samples=5, temperature=1.3), LIMITS),
     "nucleus": (sampled(num_samples=3, top_p=0.7), {}),
-    "top k": (sampled(num_samples=3, top_k=4, temperature=2.0), FORBIDDEN),
+    "top k": (sampled(num_samples=3, top_k=4, temperature=2.0), EXCLUDED),
     "epsilon": (sampled(num_samples=2, epsilon=0.03), PREFIX),
     "samples without repeats": (replace(sampled(num_samples=2), no_repeat_ngram=2, repetition_penalty=1.2), PREFIX),
 }
@@ -123,9 +123,9 @@ def test_hypotheses_of_random_searches_are_those_of_the_written_search(count) ->
         assert_alike(fast(SMALL, model).search(asked, settings(config, with_attention=True)), expected)
 
 
-@pytest.mark.parametrize("config", SERVED.values(), ids=SERVED)
-def test_served_models_compute_what_the_layers_compute(config) -> None:
-    assert unserved_model(config) is None
+@pytest.mark.parametrize("config", SUPPORTED.values(), ids=SUPPORTED)
+def test_supported_models_compute_what_the_layers_compute(config) -> None:
+    assert unsupported_model_key(config) is None
     model = build(config)
     for search in (GREEDY, BEAM):
         expected = written_search(model, search, requests())
@@ -134,7 +134,7 @@ def test_served_models_compute_what_the_layers_compute(config) -> None:
 
 @pytest.mark.parametrize("config", REFUSED.values(), ids=REFUSED)
 def test_other_models_are_refused(config) -> None:
-    assert unserved_model(config) is not None
+    assert unsupported_model_key(config) is not None
 
 
 def test_other_searches_are_refused() -> None:
@@ -162,11 +162,11 @@ def test_a_new_key_is_refused_unless_it_has_its_default(monkeypatch) -> None:
     assert unsupported("native", LaterSearchConfig()) == []
     assert unsupported("native", LaterSearchConfig(stop_margin=0.5)) == ["stop_margin"]
     without_bias = replace(SMALL, bias=False)
-    assert unserved_model(without_bias) is None
-    fewer = replace(served.SERVED_MODELS, any_value=served.SERVED_MODELS.any_value - {"bias"})
-    monkeypatch.setattr(served, "SERVED_MODELS", fewer)
-    assert unserved_model(SMALL) is None
-    assert unserved_model(without_bias) == "bias"
+    assert unsupported_model_key(without_bias) is None
+    fewer = replace(support.SUPPORTED_MODELS, any_value=support.SUPPORTED_MODELS.any_value - {"bias"})
+    monkeypatch.setattr(support, "SUPPORTED_MODELS", fewer)
+    assert unsupported_model_key(SMALL) is None
+    assert unsupported_model_key(without_bias) == "bias"
 
 
 def test_greedy_search_without_log_probabilities_finds_the_same_tokens() -> None:
@@ -182,7 +182,7 @@ def test_greedy_search_without_log_probabilities_finds_the_same_tokens() -> None
 @pytest.mark.parametrize("dtype", ["float32", "bf16", "int8"])
 @pytest.mark.parametrize("config", [GREEDY, BEAM, sampled(num_samples=3)], ids=["greedy", "beam", "samples"])
 def test_a_sentence_has_the_same_result_in_any_batch(config, dtype, monkeypatch) -> None:
-    monkeypatch.setattr(threads, "MIN_ITEMS", 1)
+    monkeypatch.setattr(threads, "MIN_ROWS", 1)
     model = build()
     one, two = (fast(SMALL, model, dtype, threads=count) for count in (1, 2))
     options = settings(config, with_attention=True, num_alternatives=2)
@@ -211,7 +211,7 @@ def test_bfloat16_files_are_read_as_bits() -> None:
     bits = {name: p.detach().view(torch.int16).numpy().view(np.uint16) for name, p in model.named_parameters()}
     options = settings(BEAM)
     expected = fast(SMALL, model.float()).search(requests(), options)
-    assert_alike(FastModel(SMALL, bits, "float32", threads=1).search(requests(), options), expected, 0)
+    assert_alike(NativeModel(SMALL, bits, "float32", threads=1).search(requests(), options), expected, 0)
 
 
 def test_given_targets_have_the_scores_of_the_model_as_written() -> None:
@@ -247,7 +247,7 @@ def test_a_sentence_with_nan_fails_alone(config, with_log_probs) -> None:
     weights, asked = {name: array.copy() for name, array in weights_of(build(untied)).items()}, requests()
     bad = asked[3].source[0]
     weights["src_embedding.table.weight"][bad] = math.nan
-    model = FastModel(untied, weights, "float32", threads=1)
+    model = NativeModel(untied, weights, "float32", threads=1)
     options = settings(config, with_log_probs=with_log_probs)
     failed = [each.failed for each, *_ in model.search(asked, options)]
     assert failed == [bad in each.source for each in asked]
@@ -255,7 +255,7 @@ def test_a_sentence_with_nan_fails_alone(config, with_log_probs) -> None:
 
 
 def test_a_sentence_beyond_the_learned_positions_is_refused() -> None:
-    config = SERVED["learned"]
+    config = SUPPORTED["learned"]
     model = fast(config, build(config))
     with pytest.raises(DataError, match="41 tokens is longer than the 40 learned positions"):
         model.search([SentenceRequest(source=[5] * 41, max_length=3)], settings(GREEDY))
@@ -272,7 +272,7 @@ def test_a_sentence_beyond_the_learned_positions_is_refused() -> None:
 )
 def test_results_obey_all_constraints(text, ngram, beam_size, max_length) -> None:
     config = SearchConfig(beam_size=beam_size, n_best=beam_size, no_repeat_ngram=ngram)
-    asked = [SentenceRequest(source=source, max_length=max_length, forbidden=[text]) for source in sources(LENGTHS[:3])]
+    asked = [SentenceRequest(source=source, max_length=max_length, exclude=[text]) for source in sources(LENGTHS[:3])]
     for hypotheses in fast(SMALL, build()).search(asked, settings(config)):
         assert hypotheses
         for one in hypotheses:
@@ -294,7 +294,7 @@ class OtherFunctions:
         return getattr(self.functions, name)
 
 
-def with_functions(**replaced: Any) -> FastModel:
+def with_functions(**replaced: Any) -> NativeModel:
     """A model on two threads whose library has other functions."""
     model = fast(SMALL, build(), threads=2)
     model.functions = OtherFunctions(model.functions, **replaced)
@@ -336,7 +336,7 @@ def test_an_interruption_ends_all_threads(monkeypatch) -> None:
         functions.mtkit_search_end(handle)
         ended.append(handle)
 
-    monkeypatch.setattr(fast_search, "MIN_ITEMS", 1)
+    monkeypatch.setattr(native_search, "MIN_ROWS", 1)
     model = with_functions(mtkit_search_run=interrupted, mtkit_search_end=end)
     with pytest.raises(KeyboardInterrupt):
         model.search(requests(), settings(BEAM))

@@ -1,14 +1,16 @@
-"""Closed list of the models that the fast road takes; anything else runs as it is written.
+"""Support of the native backend: a closed list of models, and number formats.
 
-The fast road is `FastModel`: whole searches in the native library, without torch. The other road is the layers and
-searches as they are written in layers/, models/ and search/. A new kind, and a new key with another value than its
-default, is on the other road until it is listed here; for searches, in search/support.py.
+The reference implementation, the layers and searches of layers/, models/ and search/ in torch, runs anything else: a
+new kind, and a new key with another value than its default, until it is listed here. For searches the list is in
+search/support.py.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+from mtkit.hardware import CPUINFO, cpu_has_bf16
+from mtkit.inference.library import chosen_instruction_set
 from mtkit.layers.attention.config import FullAttentionConfig
 from mtkit.layers.feed_forward.config import DenseConfig
 from mtkit.layers.norms.config import LayerNormConfig, NoNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig
@@ -17,7 +19,7 @@ from mtkit.layers.positions.config import RoPEConfig
 from mtkit.models.allow_list import ANY_VALUE, AllowList
 from mtkit.models.transformer.config import TransformerConfig
 
-SERVED_MODELS = AllowList(
+SUPPORTED_MODELS = AllowList(
     any_value=ANY_VALUE - {"num_kv_heads"}
     | {"scaled_attention", "bias", "embedding_norm", "encoder_heads", "decoder_heads", "cross_heads"},
     kinds={
@@ -32,8 +34,8 @@ SERVED_MODELS = AllowList(
 )
 
 
-def unserved_model(config: Any) -> str | None:
-    """The first key of a model's configuration that keeps it off the fast road; None: the fast road takes the model."""
+def unsupported_model_key(config: Any) -> str | None:
+    """The first key of a model's configuration that the native backend does not support; None: there is none."""
     if type(config) is not TransformerConfig:
         return "kind"
     # every query head has keys and values of its own, which are as wide
@@ -41,4 +43,19 @@ def unserved_model(config: Any) -> str | None:
         "num_kv_heads": config.num_kv_heads in (None, config.num_heads),
         "value_head_dim": config.heads.value_dim == config.heads.head_dim,
     }
-    return next((key for key, _ in SERVED_MODELS.unsupported(config) if not usual.get(key)), None)
+    return next((key for key, _ in SUPPORTED_MODELS.unsupported(config) if not usual.get(key)), None)
+
+
+CpuType = Literal["float32", "bf16", "int8"]
+ComputeType = Literal["auto"] | CpuType
+
+
+def cpu_compute_type(requested: ComputeType) -> CpuType:
+    """The type on the CPU; `auto` is bf16 where the processor has instructions for it, else float32.
+
+    MTKIT_NATIVE leaves only the instructions of the set that it names.
+    """
+    if requested != "auto":
+        return requested
+    chosen = chosen_instruction_set()
+    return "bf16" if cpu_has_bf16(CPUINFO) and (chosen is None or "bf16" in chosen) else "float32"

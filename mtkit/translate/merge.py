@@ -13,7 +13,7 @@ from mtkit.text.spans import find_spans
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.variants import to_capitals
 from mtkit.translate.alignment import Replacement, links_of, moved_pairs, word_pairs
-from mtkit.translate.segments.segment import Segment
+from mtkit.translate.segments import Segment
 from mtkit.translate.translation import FIDELITY_FLAGS, Alternative, Translation
 
 _LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -49,7 +49,7 @@ class LineMerger:
         self._num_segments += 1
         self._num_src_tokens += len(segment.ids)
         self._src.append(f"{segment.leading_space}{segment.text}")
-        space = space_between("".join(self._hyp[-1:]), segment.leading_space, is_blank=not segment.texts)
+        space = space_between("".join(self._hyp[-1:]), segment.leading_space, is_blank=not segment.hypotheses)
         self._hyp.append(space)
         self._length += len(space)
         self._trailing_space = collapse_newlines(segment.trailing_space)
@@ -64,9 +64,9 @@ class LineMerger:
             self._first = segment
         else:
             self._tokens += tokenizer.ids_to_tokens([tokenizer.vocab.eos])
-        self._hyp.append(segment.texts[0])
+        self._hyp.append(best.text)
         self._replaced += [each._replace(start=self._length + each.start) for each in segment.replaced]
-        self._length += len(segment.texts[0]) + sum(len(each.old) - len(each.new) for each in segment.replaced)
+        self._length += len(best.text) + sum(len(each.old) - len(each.new) for each in segment.replaced)
         self._log_probs.append(best.log_prob)
         self._token_log_probs += best.token_log_probs
         self._tokens += tokenizer.ids_to_tokens(best.tokens)
@@ -81,8 +81,8 @@ class LineMerger:
         first = self._first
         before, after = self._hyp[0], self._trailing_space
         nbest = [
-            (f"{before}{text}{after}", h.score, h.log_prob, flags)
-            for h, text, flags in zip(first.hypotheses, first.texts, first.lacks, strict=True)
+            (f"{before}{h.text}{after}", h.score, h.log_prob, flags)
+            for h, flags in zip(first.hypotheses, first.lacks, strict=True)
         ]
         if self._num_segments > 1:
             score = penalty.score_of(log_prob, len(self._token_log_probs))

@@ -1,22 +1,29 @@
-"""Beam search over `start` and `step`, batched over sentences."""
+"""Beam search over `start` and `step`, batched over sentences; its stopping rules and the coverage penalty."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from mtkit.search.beam.coverage import Coverage
-from mtkit.search.beam.selection import ExtensionSelector, TopExtensions
-from mtkit.search.beam.state import Extensions, FinishedPool, LiveHypotheses
-from mtkit.search.beam.stopping import BeamProgress, StoppingRule
-from mtkit.search.constraints import Prefixes
+from mtkit.errors import UsageError
+from mtkit.search.beam_state import Extensions, ExtensionSelector, FinishedPool, LiveHypotheses, TopExtensions
+from mtkit.search.constraints import PartialHypotheses
 from mtkit.search.fast_topk import TopK, append_columns, log_normaliser, row_chunks, top_k
 from mtkit.search.hypothesis import SearchSettings
-from mtkit.search.interface import DecoderState, DecoderStep, Hypothesis, SearchRequest, Stepper
+from mtkit.search.interface import (
+    DecoderState,
+    DecoderStep,
+    Hypothesis,
+    Search,
+    SearchRequest,
+    SearchRun,
+    Stepper,
+    compaction_order,
+)
 from mtkit.search.length_penalty import LengthPenalty
-from mtkit.search.run import Search, SearchRun, compaction_order
 from mtkit.search.single_path import SinglePathSearch
 
 
@@ -27,11 +34,11 @@ def build_beam_search(settings: SearchSettings, selector: ExtensionSelector) -> 
 
 @dataclass(frozen=True)
 class BeamSearch:
-    """Keeps the `beam_size` best prefixes of each sentence at each length.
+    """Keeps the `beam_size` best hypotheses of each sentence at each length.
 
     The end of sentence competes with all other extensions for a rank among the `beam_size` best, but does not occupy
     a slot of the beam. A sentence is done when a stopping rule says so (see stopping.py). With a beam that holds all
-    prefixes and infinite patience the result is that of exhaustive search.
+    hypotheses and infinite patience the result is that of exhaustive search.
 
     Attributes:
         settings: `beam_size` is W, that of all groups of the selector together; `n_best` is at most W.
@@ -48,7 +55,7 @@ class BeamSearch:
 
 
 class _BeamRun(SearchRun):
-    """One beam search; the items of a sentence are its beams, one for each group of the selector."""
+    """One beam search; a sentence has a beam for each group of the selector."""
 
     def __init__(self, search: BeamSearch, stepper: Stepper, request: SearchRequest) -> None:
         self.selector = request.selector or search.selector
@@ -60,12 +67,12 @@ class _BeamRun(SearchRun):
         self.width = config.beam_size // self.selector.groups  # hypotheses of one beam
         # hypotheses go on with any token except these; the end of sentence is handled apart
         self.no_extension = torch.cat([self.banned, self.banned.new_tensor([self.eos])])
-        self.pool = FinishedPool(self.num_items, min(config.num_kept, self.width))
+        self.pool = FinishedPool(self.num_beams, min(config.num_kept, self.width))
 
     def run(self) -> list[list[Hypothesis]]:
         """Extend all beams by one token after another, until every sentence is done."""
         state = self.start()
-        live = LiveHypotheses.first(self.num_items, self.device)
+        live = LiveHypotheses.first(self.num_beams, self.device)
         token = torch.full((live.num_beams,), self.settings.special_ids.bos, device=self.device)
         coverage: Tensor | None = None  # [N·W, S] attention received so far
         while live.num_beams:
@@ -76,7 +83,7 @@ class _BeamRun(SearchRun):
                 coverage = self.coverage.add(coverage, step.attention)
             candidates = self._candidates(step, live)
             chosen = candidates.gather(self.selector.choose(candidates, live, self.width))  # [N, W']
-            # Finished hypotheses are taken from `live` before it grows: the end of sentence extends the old prefixes.
+            # Finished hypotheses are taken from `live` before it grows: the end of sentence extends the old ones.
             done = self._finish(chosen, live, coverage)  # [N]
             rows = live.rows_of(chosen.parent)  # [N·W']
             is_greedy = live.width == chosen.parent.size(1) == 1  # each row is its own parent: no reordering
@@ -121,23 +128,23 @@ class _BeamRun(SearchRun):
         count, rows_per_beam = self.selector.num_candidates(self.width), live.width if self.selector.per_beam else 1
         logits = step.logits(rows)  # [n, V], overwritten below
         normaliser = log_normaliser(logits)  # [n]
-        own = logits
+        model_logits = logits
         if self.constraints:
             sentence = live.beam.repeat_interleave(live.width)[rows] // self.per_sentence
-            prefixes = Prefixes(live.tokens[rows], sentence, step.language_model_log_probs(rows))
-            own, logits = self.constrain(logits, normaliser, prefixes)  # [n, V]
+            hypotheses = PartialHypotheses(live.tokens[rows], sentence, step.language_model_log_probs(rows))
+            model_logits, logits = self.constrain(logits, normaliser, hypotheses)  # [n, V]
             normaliser = torch.zeros_like(normaliser)
         # The end of sentence is read here and then masked: it is always a candidate, outside the ranking.
-        end_own = own[:, self.eos].float() - normaliser  # [n]
-        end = logits[:, self.eos].float() - normaliser if self.constraints else end_own
+        model_end = model_logits[:, self.eos].float() - normaliser  # [n]
+        end = logits[:, self.eos].float() - normaliser if self.constraints else model_end
         logits.index_fill_(1, self.no_extension, float("-inf"))
         # The logits are ranked as they are: only the K best become log-probabilities, by an offset for each hypothesis.
         top = top_k(logits, count, log_prob - normaliser, rows_per_beam)
         if required_ids is not None:
             top = append_columns(top, logits, required_ids)
-        value_own = own[top.row, top.column].float() if self.constraints else None
+        model_value = model_logits[top.row, top.column].float() if self.constraints else None
         return self._extensions(
-            top, log_prob, normaliser=normaliser, ends=(end, end_own), width=live.width, value_own=value_own
+            top, log_prob, normaliser=normaliser, ends=(end, model_end), width=live.width, model_value=model_value
         )
 
     def _extensions(
@@ -148,7 +155,7 @@ class _BeamRun(SearchRun):
         normaliser: Tensor,
         ends: tuple[Tensor, Tensor],
         width: int,
-        value_own: Tensor | None = None,
+        model_value: Tensor | None = None,
     ) -> Extensions:
         """Extensions by the best tokens of n hypotheses.
 
@@ -158,17 +165,17 @@ class _BeamRun(SearchRun):
             normaliser: [n], log sum exp of the logits.
             ends: [n] each, the log-probability of the end of sentence, with constraints and the model's own.
             width: hypotheses of a beam.
-            value_own: the model's own logits of the best columns; None: those of `top`.
+            model_value: the model's own logits of the best columns; None: those of `top`.
         """
         row_normaliser = normaliser[top.row]
-        end, end_own = ends
+        end, model_end = ends
         return Extensions(
             log_prob=log_prob[top.row] + (top.value - row_normaliser),
             token=top.column,
-            token_log_prob=(top.value if value_own is None else value_own) - row_normaliser,
+            token_log_prob=(top.value if model_value is None else model_value) - row_normaliser,
             parent=top.row % width,
             end_log_prob=log_prob + end,
-            end_token_log_prob=end_own,
+            end_token_log_prob=model_end,
         )
 
     def _finish(self, chosen: Extensions, live: LiveHypotheses, coverage: Tensor | None) -> Tensor:
@@ -183,8 +190,9 @@ class _BeamRun(SearchRun):
                 real = self.request.real[beam[rows // live.width] // self.per_sentence]  # [F, S]
                 score = score + self.coverage.penalty(coverage[rows], real)
             at_limit = forced | (live.length >= max_length)  # [N]
-            own = chosen.end_token_log_prob.flatten()[rows]
-            self.pool.add(live, rows, end_token_log_prob=own, score=score, finished=~at_limit[rows // live.width])
+            model_end = chosen.end_token_log_prob.flatten()[rows]
+            finished = ~at_limit[rows // live.width]
+            self.pool.add(live, rows, end_token_log_prob=model_end, score=score, finished=finished)
         done = best == float("-inf")  # [N]
         if self.pool.has_finished:
             done |= self._is_stopped(live, best, max_length)
@@ -255,7 +263,7 @@ class _BeamRun(SearchRun):
         order = compaction_order(done[:: self.per_sentence])
         if order is None:
             return replace(live, log_prob=live.log_prob.masked_fill(done.unsqueeze(1), float("-inf"))), state
-        live = live.keep_beams(self.items_of(order))
+        live = live.keep_beams(self.beams_of(order))
         return live, state.keep_sentences(order) if live.num_beams else state
 
     def _n_best(self, sentence: int) -> list[Hypothesis]:
@@ -268,3 +276,94 @@ class _BeamRun(SearchRun):
         for hypothesis in hypotheses:
             unique.setdefault(tuple(hypothesis.tokens), hypothesis)
         return list(unique.values())[: self.settings.config.num_returned]
+
+
+class BeamProgress(NamedTuple):
+    """N beams of `width` hypotheses whose best live ones have t + 1 tokens."""
+
+    best: Tensor  # [N] log-probability of the best live hypothesis
+    num_ended: Tensor  # [N] hypotheses that have ended
+    worst: Tensor  # [N] score that a further hypothesis must exceed; -inf while fewer than n_best have ended
+    max_length: Tensor  # [N] maximum number of tokens
+    length: int  # t
+    width: int
+    penalty: LengthPenalty
+
+
+class StoppingRule(Protocol):
+    """Decides which beams end."""
+
+    def __call__(self, progress: BeamProgress) -> Tensor:
+        """[N] bool, beams whose search ends."""
+
+
+@dataclass(frozen=True)
+class EnoughEnded:
+    """`patience` · width hypotheses have ended (Kasai et al. 2022, https://arxiv.org/abs/2204.05424).
+
+    Most toolkits use 1; infinity is exact.
+    """
+
+    patience: float
+
+    def __call__(self, progress: BeamProgress) -> Tensor:
+        """See StoppingRule."""
+        return progress.num_ended >= self.patience * progress.width
+
+
+@dataclass(frozen=True)
+class BoundReached:
+    """No live hypothesis can enter the n best: the bound of its score, with the end, is no better than the worst."""
+
+    def __call__(self, progress: BeamProgress) -> Tensor:
+        """See StoppingRule."""
+        min_length = torch.full_like(progress.max_length, progress.length + 2)
+        return progress.penalty.bound(progress.best, min_length, progress.max_length + 1) <= progress.worst
+
+
+@dataclass(frozen=True)
+class PresentScoreReached:
+    """The best live hypothesis, scored as if it ended at its present length, is no better than the worst.
+
+    This is the rule of the package transformers. It is not exact: a longer hypothesis can have a better score.
+    """
+
+    def __call__(self, progress: BeamProgress) -> Tensor:
+        """See StoppingRule."""
+        length = torch.full_like(progress.max_length, progress.length + 1)
+        attainable: Tensor = progress.penalty.score(progress.best, length)
+        return attainable <= progress.worst
+
+
+MIN_COVERAGE = 1e-6  # lower bound before the logarithm, so that one unattended token does not decide the whole ranking
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """beta · sum over source tokens of log(min(attention received, 1)).
+
+    Wu et al. 2016, equation 14. https://arxiv.org/abs/1609.08144. As in the paper, it ranks finished hypotheses; the
+    selection of live ones ignores it. Attention is averaged over the heads that the model returns.
+    """
+
+    beta: float
+
+    def add(self, coverage: Tensor | None, attention: Tensor | None) -> Tensor:
+        """Attention received so far, [rows, S], including one more step.
+
+        Args:
+            coverage: [rows, S], attention received before this step; None at the first step.
+            attention: [rows, H, S], attention weights of this step.
+
+        Raises:
+            UsageError: the model returns no attention.
+        """
+        if attention is None:
+            raise UsageError("search.coverage_penalty: this model gives no attention over the source; set it to 0")
+        mean = attention.float().mean(1)  # [rows, S]
+        return mean if coverage is None else coverage + mean
+
+    def penalty(self, coverage: Tensor, real: Tensor) -> Tensor:
+        """Summand of the scores [rows], at most 0; `coverage` and `real` are [rows, S]."""
+        log = coverage.clamp(min=MIN_COVERAGE, max=1.0).log()  # [rows, S]
+        return self.beta * torch.where(real, log, 0.0).sum(1)

@@ -12,14 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mtkit.text.spans import Span, find_spans, missing_spans
+from mtkit.text.spans import Span, find_spans, has_added_numbers, missing_spans
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.fidelity.glossary import Glossary, Term, honoured_form
-from mtkit.translate.fidelity.ranges import Aligned
-from mtkit.translate.fidelity.removal import Removal
-from mtkit.translate.fidelity.restore import fidelity_flags, restorable, restore
-from mtkit.translate.repetition import has_loop
-from mtkit.translate.segments.segment import Segment
+from mtkit.translate.alignment import Aligned, Replacement
+from mtkit.translate.glossary import Glossary, Term, honoured_form
+from mtkit.translate.removal import Removal, may_be_word
+from mtkit.translate.segments import Segment
 
 MAX_ROUNDS = 2  # of translation without spans; the second one leaves out what the first one lost
 
@@ -42,7 +40,7 @@ class Repair:
             tokenizers: of both sides.
             glossary: terms; None: there are none.
             restores: whether missing spans are put back; otherwise they are only flagged.
-            translate: adds hypotheses and texts to segments; to those without, if it fails.
+            translate: adds hypotheses with texts to segments, none if it fails.
             attend: returns the attention [T, S] of the best hypothesis of each segment, None where there is none.
         """
         self._tokenizers, self._glossary, self._restores = tokenizers, glossary, restores
@@ -62,16 +60,17 @@ class Repair:
         repaired = [s for s in segments if lacking[s.number] and s.number in is_whole]
         for segment, aligned in zip(repaired, self._align(repaired), strict=True):
             if aligned is not None:
-                segment.texts[0], segment.replaced = restore(segment.text, lacking[segment.number], aligned)
+                hyp, segment.replaced = restore(segment.text, lacking[segment.number], aligned)
+                segment.hypotheses[0] = replace(segment.hypotheses[0], text=hyp)
         for segment in segments:
-            hyp, of_line = segment.texts[0], terms[segment.number]
+            hyp, of_line = segment.hypotheses[0].text, terms[segment.number]
             segment.terms = tuple((segment.text[t.start : t.end], honoured_form(t, hyp) or "") for t in of_line)
-            segment.lacks = [_flags(segment.text, wanted[segment.number], of_line, text) for text in segment.texts]
+            segment.lacks = [_flags(segment.text, wanted[segment.number], of_line, h.text) for h in segment.hypotheses]
             segment.flags = (*segment.flags, *segment.lacks[0])
 
     def _translate_without_spans(self, segments: Sequence[Segment], wanted: dict[int, list[Span]]) -> None:
         """Translate segments that lack spans without these, and keep the translations that lack fewer then."""
-        removed = {s.number: {*restorable(s.text, wanted[s.number], s.texts[0])} for s in segments}
+        removed = {s.number: {*restorable(s.text, wanted[s.number], s.hypotheses[0].text)} for s in segments}
         segments = [s for s in segments if removed[s.number]]
         for _ in range(MAX_ROUNDS):
             if not segments:
@@ -80,7 +79,7 @@ class Repair:
             trials = self._trials(segments, [Removal.of(s.text, removed[s.number]) for s in segments])
             for segment, trial in zip(segments, trials, strict=True):
                 spans = wanted[segment.number]
-                hyps = segment.texts[0], (trial or segment).texts[0]
+                hyps = segment.hypotheses[0].text, (trial or segment).hypotheses[0].text
                 if trial is not None and len(missing_spans(spans, hyps[1])) < len(missing_spans(spans, hyps[0])):
                     vars(segment).update(vars(trial))
                 further = restorable(segment.text, spans, hyps[1])
@@ -93,16 +92,16 @@ class Repair:
         """Copies of segments whose best translation is that of the rest with the spans; None where that fails."""
         ids = self._tokenizers.read("src", [removal.rest for removal in removals])
         trials = [
-            replace(s, ids=own, removal=removal, spelled=None, hypotheses=[], texts=[])
+            replace(s, ids=own, removal=removal, spelled=None, hypotheses=[])
             for s, removal, own in zip(segments, removals, ids, strict=True)
         ]
         self._translate([trial for trial, removal in zip(trials, removals, strict=True) if removal.has_words])
-        good = [t for t in trials if t.texts and not has_loop(t.hypotheses[0].tokens, t.ids)]
+        good = [t for t in trials if t.hypotheses and not has_loop(t.hypotheses[0].tokens, t.ids)]
         restored = dict(zip((t.number for t in good), self._put_back(good), strict=True))
         results = [restored.get(trial.number) for trial in trials]
         for segment, result in zip(segments, results, strict=True):
             if result is not None:
-                result.hypotheses[1:], result.texts[1:] = segment.hypotheses[1:], segment.texts[1:]
+                result.hypotheses[1:] = segment.hypotheses[1:]
         return results
 
     def _put_back(self, segments: Sequence[Segment]) -> list[Segment | None]:
@@ -113,15 +112,15 @@ class Repair:
             if restored is None:
                 results.append(None)
                 continue
-            best = replace(segment.hypotheses[0], attention=restored.attention)
-            hypotheses, texts = [best, *segment.hypotheses[1:]], [restored.hyp, *segment.texts[1:]]
+            best = replace(segment.hypotheses[0], attention=restored.attention, text=restored.hyp)
+            hypotheses = [best, *segment.hypotheses[1:]]
             spelled = restored.src_tokens, restored.tgt_tokens
-            results.append(replace(segment, hypotheses=hypotheses, texts=texts, spelled=spelled))
+            results.append(replace(segment, hypotheses=hypotheses, spelled=spelled))
         return results
 
     def _lacking(self, segment: Segment, wanted: Sequence[Span], terms: Sequence[Term]) -> list[Span]:
         """Spans to put into the best translation: terms without an allowed form, and missing spans."""
-        hyp = segment.texts[0]
+        hyp = segment.hypotheses[0].text
         unmet = [Span(t.start, t.end, t.forms[0]) for t in terms if honoured_form(t, hyp) is None]
         return [*unmet, *(restorable(segment.text, wanted, hyp) if self._restores else [])]
 
@@ -129,7 +128,7 @@ class Repair:
         attention = self._attend(segments) if segments else []
         tokens = [segment.spell(self._tokenizers) for segment in segments]
         return [
-            Aligned.of(s.removal.rest if s.removal and not s.spelled else s.text, src, s.texts[0], tgt, each)
+            Aligned.of(s.removal.rest if s.removal and not s.spelled else s.text, src, s.hypotheses[0].text, tgt, each)
             for s, (src, tgt), each in zip(segments, tokens, attention, strict=True)
         ]
 
@@ -142,3 +141,73 @@ def _flags(src: str, spans: Sequence[Span], terms: Sequence[Term], hyp: str) -> 
 def _outside(spans: Sequence[Span], terms: Sequence[Term]) -> list[Span]:
     """The spans that overlap no term, whose translation the glossary states."""
     return [s for s in spans if not any(t.start < s.end and s.start < t.end for t in terms)]
+
+
+def restorable(src: str, spans: Sequence[Span], hyp: str) -> list[Span]:
+    """The spans that a translation lacks and that may be put into it: those that may be words are only compared."""
+    return [span for span in missing_spans(spans, hyp) if not may_be_word(src, span)]
+
+
+def restore(src: str, missing: Sequence[Span], aligned: Aligned) -> tuple[str, list[Replacement]]:
+    """The translation with missing spans in the places that attend to them, where there are some, and what changed.
+
+    Words that the translation and the source share stay.
+    """
+    spans = find_spans(src)
+    replacements: list[Replacement] = []
+    for span in missing:
+        place = aligned.target_range(span.start, span.end)
+        if place is None:
+            continue
+        replaced = aligned.hyp[slice(*place)]
+        is_taken = any(start < place[1] and place[0] < start + len(old) for start, old, _ in replacements)
+        if not is_taken and not any(each.text == replaced for each in spans):
+            replacements.append(Replacement(place[0], replaced, span.text))
+    replacements.sort()
+    hyp = aligned.hyp
+    for start, old, new in reversed(replacements):
+        hyp = hyp[:start] + new + hyp[start + len(old) :]
+    return hyp, replacements
+
+
+def fidelity_flags(src: str, spans: Sequence[Span], hyp: str) -> tuple[str, ...]:
+    """The flags of a translation: "missing" without a span of the source, "numbers" with other numbers."""
+    missing = missing_spans(spans, hyp)
+    flags = {
+        "missing": any(not span.is_number for span in missing),
+        "numbers": any(span.is_number for span in missing) or has_added_numbers(src, hyp),
+    }
+    return tuple(flag for flag, is_set in flags.items() if is_set)
+
+
+MAX_PERIOD = 24  # tokens of the n-gram that is repeated
+MIN_REPEATS = 4  # occurrences in a row
+MIN_LOOP_TOKENS = 12  # of all occurrences together
+# tokens of a loop that occurred before: all except those of the first occurrence
+MIN_REPEATED_TOKENS = MIN_LOOP_TOKENS - MIN_LOOP_TOKENS // MIN_REPEATS
+
+
+def has_loop(tokens: Sequence[int], source: Sequence[int]) -> bool:
+    """Return whether an n-gram is repeated in a row: MIN_REPEATS times, and over twice as often as in the source.
+
+    "Ha ha ha ha ha" has a correct translation with repeats; sixty times "and the" is no translation of a sentence.
+    """
+    if len(tokens) - len(set(tokens)) < MIN_REPEATED_TOKENS:  # fast, and the usual case
+        return False
+    repeats = max_repeats(tokens)
+    return repeats >= MIN_REPEATS and repeats > 2 * max_repeats(source)
+
+
+def max_repeats(tokens: Sequence[int]) -> int:
+    """Largest number of consecutive occurrences of an n-gram, n <= MAX_PERIOD, with MIN_LOOP_TOKENS together.
+
+    At least 1.
+    """
+    result = 1
+    for period in range(1, min(MAX_PERIOD, len(tokens) // 2) + 1):
+        same = 0
+        for token, earlier in zip(tokens[period:], tokens, strict=False):
+            same = same + 1 if token == earlier else 0
+            if same + period >= MIN_LOOP_TOKENS:
+                result = max(result, same // period + 1)
+    return result

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from mtkit.search.config import SamplingConfig
-from mtkit.search.constraints import ForbiddenTexts, ForcedPrefix, NoRepeatNgram, Prefixes, TokenBytes
-from mtkit.search.required_phrases import RequiredPhrases
+from mtkit.search.constraints import ExcludedTexts, ForcedPrefix, NoRepeatNgram, PartialHypotheses, TokenBytes
+from mtkit.search.included_phrases import IncludedPhrases
 from tests.unit.search import scripted
 from tests.unit.search.scripted import ScriptedModel, beam, single_path
 
@@ -23,8 +23,8 @@ def contains(tokens, phrase) -> bool:
 
 
 def request(phrases=PHRASES, max_length=MAX, *, banks=True, before=()):
-    required = RequiredPhrases(phrases, [max_length] * len(phrases), SPECIAL_IDS)
-    constraints = {"constraints": (*before, required), "selector": required if banks else None}
+    included = IncludedPhrases(phrases, [max_length] * len(phrases), SPECIAL_IDS)
+    constraints = {"constraints": (*before, included), "selector": included if banks else None}
     return scripted.request(list(range(len(phrases))), max_length, **constraints)
 
 
@@ -54,7 +54,7 @@ def test_phrases_are_always_contained(seed):
         single_path(model, choose=SamplingConfig(seed=seed).chooser(), num_paths=3),
         *(beam(model, beam_size=size, n_best=size, patience=1.0) for size in (1, 2, 5)),
     ]
-    never_x = ForbiddenTexts([[b"x"]] * 8, TokenBytes([b"", b"", b"", b"x", *[b"y"] * 4]))
+    never_x = ExcludedTexts([[b"x"]] * 8, TokenBytes([b"", b"", b"", b"x", *[b"y"] * 4]))
     for before in ((), (NoRepeatNgram(1),), (never_x,)):
         for search in searches:
             for b, hypotheses in enumerate(search(model, request(phrases, 12, before=before))):
@@ -87,15 +87,15 @@ def test_banks_find_better_sentences_than_the_constraint_alone():
 
 
 def test_number_of_missing_tokens():
-    required = RequiredPhrases([[[3, 4, 5], [4, 6]]], [9], SPECIAL_IDS)
+    included = IncludedPhrases([[[3, 4, 5], [4, 6]]], [9], SPECIAL_IDS)
     expected = {(): 5, (3,): 4, (3, 4): 3, (3, 4, 6): 3, (3, 4, 5): 2, (3, 4, 5, 4): 1, (4, 6, 3, 4, 5): 0, (4, 3): 4}
     for tokens, count in expected.items():
-        prefixes = Prefixes(torch.tensor([tokens], dtype=torch.int64), torch.tensor([0]))
-        assert required.missing(prefixes).tolist() == [count], tokens
+        hypotheses = PartialHypotheses(torch.tensor([tokens], dtype=torch.int64), torch.tensor([0]))
+        assert included.missing(hypotheses).tolist() == [count], tokens
 
 
 def test_impossible_phrases_are_refused():
     with pytest.raises(ValueError, match="phrases of 5 tokens in a sentence of at most 4"):
-        RequiredPhrases([[[3, 4], [5, 5, 5]]], [4], SPECIAL_IDS)
+        IncludedPhrases([[[3, 4], [5, 5, 5]]], [4], SPECIAL_IDS)
     with pytest.raises(ValueError, match="no tokens"):
-        RequiredPhrases([[[]]], [4], SPECIAL_IDS)
+        IncludedPhrases([[[]]], [4], SPECIAL_IDS)

@@ -1,21 +1,22 @@
-"""The fast model and its whole searches in the native library: beam search, greedy search, sampling, given targets."""
+"""The native model and its whole searches in the library: beam search, greedy search, sampling, given targets."""
 
 from __future__ import annotations
 
 import ctypes
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from threading import Event
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.inference.library import CONSTANTS, Constraints, SamplingSettings, Task, field_names
 from mtkit.inference.packed_model import PackedTransformer
 from mtkit.inference.packing import address, check
-from mtkit.inference.search_arrays import IntegerLists, SearchResults
-from mtkit.inference.structures import CONSTANTS, Constraints, SamplingSettings, Task, field_names
-from mtkit.inference.threads import MIN_ITEMS, run_together
+from mtkit.inference.threads import MIN_ROWS, run_together
 from mtkit.search.config import SamplingConfig, SearchConfig
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SearchSettings, SentenceRequest, SpecialIds
 from mtkit.search.support import options
@@ -24,7 +25,7 @@ ROWS = CONSTANTS["CHUNK"]  # hypotheses in work at once
 STEPS = 16  # after which signals are handled
 
 
-class FastSearch:
+class NativeSearch:
     """A search of a model in the library.
 
     Sentences leave the search when they are done, and the next ones take their places, so that the cache does not grow
@@ -42,7 +43,7 @@ class FastSearch:
         fields = field_names(Constraints)
         self._constraint_options = {name: value for name, value in told.items() if name in fields}
         self._task_options = {name: value for name, value in told.items() if name not in fields}
-        self._excluded = np.array([*special_ids.banned, special_ids.eos], dtype=np.int32)
+        self._banned = np.array([*special_ids.banned, special_ids.eos], dtype=np.int32)
         self._token_bytes = IntegerLists(settings.token_bytes)
 
     def __call__(self, requests: Sequence[SentenceRequest]) -> list[list[Hypothesis]]:
@@ -87,7 +88,7 @@ class FastSearch:
             sampling=None if sampling is None else ctypes.pointer(sampling[0]),
             **{name: address(array) for name, array in arrays.items()},
             embedding_scale=self.model.embedding_scale,
-            num_excluded=len(self._excluded),
+            num_banned=len(self._banned),
             bos=self.settings.special_ids.bos,
             width=self.width,
             n_best=self.n_best,
@@ -120,7 +121,7 @@ class FastSearch:
             "embeddings": self.model.tgt_table,
             "positions": vectors,
             "rotations": rotations,
-            "excluded": self._excluded,
+            "banned": self._banned,
             "divisors": np.asarray(penalty.divisor(counts), dtype=np.float32),
             "summands": np.asarray(penalty.summand(counts), dtype=np.float32),
             "states": states,
@@ -132,13 +133,13 @@ class FastSearch:
 
     def _constraints(self, requests: Sequence[SentenceRequest]) -> tuple[ctypes.Structure | None, Any]:
         """The constraints on a batch, and the memory that they point to; None: there are none."""
-        texts = list(dict.fromkeys(text for request in requests for text in request.forbidden))
+        texts = list(dict.fromkeys(text for request in requests for text in request.exclude))
         has_prefix = any(request.prefix for request in requests)
         if not (texts or has_prefix or any(self._constraint_options.values())):
             return None, None
         index = {text: number for number, text in enumerate(texts)}
         prefixes = IntegerLists([request.prefix for request in requests])
-        forbidden = IntegerLists([[index[text] for text in request.forbidden] for request in requests])
+        excluded = IntegerLists([[index[text] for text in request.exclude] for request in requests])
         text_bytes, token_bytes = IntegerLists(texts), self._token_bytes
         constraints = Constraints(
             prefixes=address(prefixes.elements),
@@ -147,14 +148,14 @@ class FastSearch:
             first_token_byte=address(token_bytes.first),
             text_bytes=address(text_bytes.elements),
             first_text_byte=address(text_bytes.first),
-            forbidden_texts=address(forbidden.elements),
-            first_forbidden=address(forbidden.first),
+            excluded_texts=address(excluded.elements),
+            first_excluded=address(excluded.first),
             vocab_size=len(token_bytes.first) - 1,
             num_text_bytes=len(text_bytes.elements),
             num_free=requests[0].free_prefix,
             **self._constraint_options,
         )
-        return constraints, (prefixes, forbidden, text_bytes)
+        return constraints, (prefixes, excluded, text_bytes)
 
     def _sampling(self, requests: Sequence[SentenceRequest]) -> tuple[ctypes.Structure, Any] | None:
         """The settings of sampling, and the memory that they point to; None: it is another search."""
@@ -172,7 +173,7 @@ class FastSearch:
             MemoryError: memory is exhausted.
         """
         functions = self.model.functions
-        threads = min(self.model.threads, sentences, max(1, sentences * self.width // MIN_ITEMS))
+        threads = min(self.model.threads, sentences, max(1, sentences * self.width // MIN_ROWS))
         places = max(1, min(ROWS // self.width, -(-sentences // threads)))
         is_stopped = Event()
 
@@ -192,15 +193,15 @@ class FastSearch:
         run_together([work] * threads, is_stopped.set)
 
 
-class FastModel(PackedTransformer):
-    """A Transformer that the fast road takes (see served.py), with its searches.
+class NativeModel(PackedTransformer):
+    """A Transformer that the native backend supports (see support.py), with its searches.
 
     A sentence has the same result, to the last bit, in every batch and with any number of threads.
     """
 
     def search(self, requests: Sequence[SentenceRequest], settings: SearchSettings) -> list[list[Hypothesis]]:
-        """The n best hypotheses of each sentence, best first; at least one each. Errors as FastSearch."""
-        return FastSearch(self, settings)(requests)
+        """The n best hypotheses of each sentence, best first; at least one each. Errors as NativeSearch."""
+        return NativeSearch(self, settings)(requests)
 
     def score(
         self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], special_ids: SpecialIds
@@ -225,3 +226,125 @@ class FastModel(PackedTransformer):
             best = (position[0][1] for position in hypothesis.alternatives)
             scores.append([ScoredToken(*each) for each in zip(hypothesis.token_log_probs, best, strict=True)])
         return scores
+
+
+FAILED = CONSTANTS["FAILED"]
+
+
+class IntegerLists:
+    """Lists of integers, or texts of bytes, one after another, as the library reads them.
+
+    Attributes:
+        elements: of all lists.
+        first: [lists + 1] index of the first element of each.
+    """
+
+    def __init__(self, lists: Sequence[Sequence[int]] | Sequence[bytes]) -> None:
+        self.first = np.array([0, *accumulate(map(len, lists))], dtype=np.int32)
+        if lists and isinstance(lists[0], bytes):
+            self.elements: NDArray[Any] = np.frombuffer(b"".join(lists), dtype=np.uint8)  # type: ignore[arg-type]
+        else:
+            self.elements = np.array([element for each in lists for element in each], dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class SearchResults:
+    """The results of B sentences, filled by the library; see c/search.h.
+
+    Attributes:
+        tokens: [B, n_best, L] int32.
+        log_probs: [B, n_best, L + 1], of each token and of the end of sentence.
+        scores: [B, n_best].
+        lengths: [B, n_best] int32, tokens.
+        is_finished: [B, n_best] int32.
+        counts: [B] int32, number of results; FAILED: the model computed NaN or infinity.
+        alternatives: [B, n_best, L + 1, k] int32.
+        alternative_log_probs: the same shape.
+        attention: [n_best, maximum length, source length] of one sentence after another; None: not requested.
+        first_attention: [B] int64 index of the first number of each.
+        shapes: [B] maximum length and source length.
+    """
+
+    tokens: NDArray[np.int32]
+    log_probs: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    lengths: NDArray[np.int32]
+    is_finished: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    alternatives: NDArray[np.int32]
+    alternative_log_probs: NDArray[np.float32]
+    attention: NDArray[np.float32] | None
+    first_attention: NDArray[np.int64]
+    shapes: list[tuple[int, int]]
+
+    @classmethod
+    def empty(
+        cls,
+        requests: Sequence[SentenceRequest],
+        source_lengths: NDArray[Any],
+        n_best: int,
+        *,
+        with_attention: bool,
+        num_alternatives: int,
+    ) -> SearchResults:
+        """Results that are still to be filled."""
+        count, longest = len(requests), max(request.max_length for request in requests)
+        shapes = [(each.max_length, int(length)) for each, length in zip(requests, source_lengths, strict=True)]
+        sizes = np.array([n_best * length * source for length, source in shapes], dtype=np.int64)
+        positions = (count, n_best, longest + 1, num_alternatives)
+        return cls(
+            tokens=np.zeros((count, n_best, longest), dtype=np.int32),
+            log_probs=np.full((count, n_best, longest + 1), math.nan, dtype=np.float32),
+            scores=np.zeros((count, n_best), dtype=np.float32),
+            lengths=np.zeros((count, n_best), dtype=np.int32),
+            is_finished=np.zeros((count, n_best), dtype=np.int32),
+            counts=np.zeros(count, dtype=np.int32),
+            alternatives=np.zeros(positions, dtype=np.int32),
+            alternative_log_probs=np.zeros(positions, dtype=np.float32),
+            attention=np.zeros(int(sizes.sum()), dtype=np.float32) if with_attention else None,
+            first_attention=np.cumsum(sizes) - sizes,
+            shapes=shapes,
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any] | None]:
+        """The arrays by name."""
+        return {name: array for name, array in vars(self).items() if name != "shapes"}
+
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence, best first."""
+        return [
+            [Hypothesis.failure()] if count == FAILED else [self._hypothesis(sentence, rank) for rank in range(count)]
+            for sentence, count in enumerate(self.counts.tolist())
+        ]
+
+    def _hypothesis(self, sentence: int, rank: int) -> Hypothesis:
+        at = sentence, rank
+        length = int(self.lengths[at])
+        token_log_probs = self.log_probs[at][: length + 1].tolist()
+        return Hypothesis(
+            tokens=self.tokens[at][:length].tolist(),
+            log_prob=math.fsum(token_log_probs),
+            score=float(self.scores[at]),
+            token_log_probs=token_log_probs,
+            finished=bool(self.is_finished[at]),
+            attention=self._attention_of(sentence, rank, length),
+            alternatives=self._alternatives_of(sentence, rank, length),
+        )
+
+    def _attention_of(self, sentence: int, rank: int, length: int) -> NDArray[np.float32] | None:
+        """[T, S]; copied, so that it does not keep that of the batch alive."""
+        if self.attention is None:
+            return None
+        max_length, source_length = self.shapes[sentence]
+        first = int(self.first_attention[sentence]) + rank * max_length * source_length
+        return self.attention[first : first + length * source_length].reshape(length, source_length).copy()
+
+    def _alternatives_of(self, sentence: int, rank: int, length: int) -> list[list[tuple[int, float]]]:
+        if not self.alternatives.shape[3]:
+            return []
+        tokens = self.alternatives[sentence, rank, : length + 1].tolist()
+        log_probs = self.alternative_log_probs[sentence, rank, : length + 1].tolist()
+        return [
+            [(token, log_prob) for token, log_prob in zip(*each, strict=True) if token >= 0]
+            for each in zip(tokens, log_probs, strict=True)
+        ]

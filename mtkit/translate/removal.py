@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.spans import Span
-from mtkit.translate.fidelity.ranges import FIRST_KANA, Aligned
+from mtkit.translate.alignment import FIRST_KANA, Aligned
 
 _SIGNS = "%‰°€$£¥§#+=~@"  # beside a span without a space they belong to it
 _BRACKETS = frozenset(("()", "[]", "{}", '""', "''", "“”", "„“", "‘’", "‚‘", "«»", "**", "__", "~~", "||"))

@@ -1,1 +1,0 @@
-"""Fidelity of translations: spans of the source and terms of a glossary that they must contain."""

@@ -1,1 +1,0 @@
-"""Output of translations: to stdout and to files that can be resumed."""

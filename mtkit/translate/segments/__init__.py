@@ -1,1 +1,0 @@
-"""Segments: what search gets of a text, and what becomes of its translations."""
