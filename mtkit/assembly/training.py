@@ -12,7 +12,7 @@ from mtkit.assembly.validator import BleuFn, DecodedSubset, TranslationValidator
 from mtkit.corpus.config import CorpusFiles, MonolingualFile
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.noise import Corpus, DenoisingCorpus, NoiseVocab
-from mtkit.corpus.order.loader import CorpusMixture, Loader
+from mtkit.corpus.order.loader import Loader
 from mtkit.corpus.store import Store
 from mtkit.errors import MissingInputError, NonFiniteError, RecipeError
 from mtkit.evaluation.score import bleu_of
@@ -98,8 +98,9 @@ def build_loader(
     weights = tuple(files.weight for files in recipe.corpus.train if files.weight is not None)
     training, corpora = recipe.training, _corpora_with_noise(recipe, recipe.corpus.train, stores, tokenizers)
     return Loader(
-        CorpusMixture(corpora, weights) if weights else corpora,
+        corpora,
         tokenizers,
+        weights=weights,
         seed=training.seed,
         batch_tokens=training.resolved_batch_tokens,
         micro_batches=training.micro_batches,

@@ -102,35 +102,17 @@ class CleaningReport:
 
     def as_json(self) -> dict[str, Any]:
         """The report as JSON values."""
-        return {
-            "lines": self.lines,
-            "kept": self.kept,
-            "dropped": dict(self.dropped),
-            "examples": dict(self.examples),
-            "replaced_chars": self.replaced_chars,
-            "tokens": self.tokens,
-            "unknown_tokens": self.unknown_tokens,
-        }
+        return {"lines": self.lines, "kept": self.kept, **asdict(self)}
 
 
 @dataclass
 class _LineBlock:
     """Sentence pairs: the normalised lines, their numbers in the files, and the count of U+2581 before normalising."""
 
-    src: list[str]
-    tgt: list[str]
-    numbers: list[int]
-    replaced_chars: int
-
-
-@dataclass(frozen=True)
-class _Segmentation:
-    """Arguments of `binarise` that determine the ids of a line."""
-
-    tokenizers: TokenizerPair
-    cleaning: CleaningConfig | None
-    prefix: tuple[int, ...]
-    threads: int
+    src: list[str] = field(default_factory=list)
+    tgt: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    replaced_chars: int = 0
 
 
 def binarise(
@@ -163,13 +145,12 @@ def binarise(
             f"{src}: the prefix of this corpus has {len(prefix)} tokens, which leaves no room for text within "
             f"corpus.cleaning.max_length {cleaning.max_length}; shorten the prefix, or raise max_length"
         )
-    segmentation = _Segmentation(tokenizers, cleaning, tuple(prefix), threads)
     report = CleaningReport()
     with atomic_folder(folder) as temporary:
         sizes: dict[Side, int] = {"src": tokenizers.src.vocab.size, "tgt": tokenizers.tgt.vocab.size}
         with StoreWriter(temporary, sizes) as writer, closing(prefetch(_blocks(src, tgt, tokenizers), 1)) as blocks:
             for block in blocks:
-                _write(block, writer, segmentation, report)
+                _write(block, writer, report, tokenizers, cleaning, prefix=prefix, threads=threads)
         if not writer.samples:
             raise DataError(f"{src} and {tgt}: no pairs are left after cleaning: " + "; ".join(report.summary()))
         manifest = Manifest(
@@ -188,32 +169,34 @@ def binarise(
 
 
 def _blocks(src: Text, tgt: Text, tokenizers: TokenizerPair) -> Generator[_LineBlock, None, None]:
-    block, characters = _LineBlock([], [], [], 0), 0
+    block, characters = _LineBlock(), 0
     numbers = line_numbers(src)
     for src_line, tgt_line in zip(read_lines(src), read_lines(tgt), strict=True):
-        block.src.append(src_line)
-        block.tgt.append(tgt_line)
+        block.src.append(tokenizers.prepare("src", src_line))
+        block.tgt.append(tokenizers.prepare("tgt", tgt_line))
         block.numbers.append(next(numbers))
+        block.replaced_chars += src_line.count(SPACE_MARK) + tgt_line.count(SPACE_MARK)
         characters += len(src_line) + len(tgt_line)
         if len(block.src) == _BLOCK_PAIRS or characters > _BLOCK_CHARACTERS:
-            yield _normalise(block, tokenizers)
-            block, characters = _LineBlock([], [], [], 0), 0
+            yield block
+            block, characters = _LineBlock(), 0
     if block.src:
-        yield _normalise(block, tokenizers)
+        yield block
 
 
-def _normalise(block: _LineBlock, tokenizers: TokenizerPair) -> _LineBlock:
-    replaced_chars = sum(line.count(SPACE_MARK) for lines in (block.src, block.tgt) for line in lines)
-    src = [tokenizers.prepare("src", line) for line in block.src]
-    tgt = [tokenizers.prepare("tgt", line) for line in block.tgt]
-    return _LineBlock(src, tgt, block.numbers, replaced_chars)
-
-
-def _write(block: _LineBlock, writer: StoreWriter, segmentation: _Segmentation, report: CleaningReport) -> None:
-    tokenizers, threads, cleaning = segmentation.tokenizers, segmentation.threads, segmentation.cleaning
+def _write(
+    block: _LineBlock,
+    writer: StoreWriter,
+    report: CleaningReport,
+    tokenizers: TokenizerPair,
+    cleaning: CleaningConfig | None,
+    *,
+    prefix: Sequence[int],
+    threads: int,
+) -> None:
+    """Segment and clean a block, and write the pairs that are left."""
     src, tgt = tokenizers.encode_pairs(block.src, block.tgt, threads=threads)
     reasons = np.full(len(src), -1, dtype=np.int8)
-    prefix = segmentation.prefix
     if cleaning is not None:
         lengths = _lengths(block.src, src), _lengths(block.tgt, tgt)
         reasons = rejection_reasons(cleaning, *lengths, prefix=len(prefix))
@@ -223,13 +206,12 @@ def _write(block: _LineBlock, writer: StoreWriter, segmentation: _Segmentation, 
     report.add(reasons, numbers)
     report.replaced_chars += block.replaced_chars
     is_kept = reasons < 0
-    if not is_kept.all():
-        src, tgt = list(compress(src, is_kept)), list(compress(tgt, is_kept))
-        block = _LineBlock(list(compress(block.src, is_kept)), list(compress(block.tgt, is_kept)), [], 0)
+    src, tgt = list(compress(src, is_kept)), list(compress(tgt, is_kept))
+    src_texts, tgt_texts = list(compress(block.src, is_kept)), list(compress(block.tgt, is_kept))
     report.tokens += sum(map(len, [*src, *tgt]))
     report.unknown_tokens += sum(ids.count(tokenizers.src.vocab.unk) for ids in src)
     report.unknown_tokens += sum(ids.count(tokenizers.tgt.vocab.unk) for ids in tgt)
-    writer.append({"src": src, "tgt": tgt}, {"src": block.src, "tgt": block.tgt}, numbers[is_kept])
+    writer.append({"src": src, "tgt": tgt}, {"src": src_texts, "tgt": tgt_texts}, numbers[is_kept])
 
 
 def _lengths(lines: list[str], ids: list[list[int]]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config, construct
-from mtkit.text.lines import Text, text_of_limit
+from mtkit.text.lines import Text, TextSubset
 from mtkit.text.source_prefix import SourcePrefix, merge_tags
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ class TrainMonolingualFile(TrainingShare, MonolingualFile):
 
 def training_text(files: TrainParallelFiles | TrainMonolingualFile) -> tuple[Text, Text]:
     """Return the source and target lines of a training corpus."""
-    return text_of_limit(files.src, files.limit), text_of_limit(files.tgt, files.limit)
+    if files.limit is None:
+        return files.src, files.tgt
+    return TextSubset(files.src, files.limit), TextSubset(files.tgt, files.limit)
 
 
 def has_training_text(corpus: CorpusConfig) -> bool:

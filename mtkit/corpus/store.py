@@ -200,39 +200,28 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 class ColumnWriter:
-    """Appends arrays to the file of one column."""
+    """Appends arrays to the file of one column.
+
+    Attributes:
+        elements: written so far.
+    """
 
     def __init__(self, path: Path, dtype: Any, files: ExitStack) -> None:
         self._dtype = np.dtype(dtype).newbyteorder("<")
         self._file = files.enter_context(path.open("wb"))
         self._digest = hashlib.sha256()
-        self._elements = 0
+        self.elements = 0
 
     def append(self, values: NDArray[Any]) -> None:
         """Write the next elements [N]."""
         block = np.ascontiguousarray(values, dtype=self._dtype)
         self._file.write(block.data)
         self._digest.update(block.data)
-        self._elements += len(block)
+        self.elements += len(block)
 
     def finish(self) -> Column:
         """The manifest entry of the column."""
-        return Column(self._dtype.str, self._elements, self._digest.hexdigest())
-
-
-class RaggedWriter:
-    """Appends rows of unequal length to a column and its offsets."""
-
-    def __init__(self, flat: ColumnWriter, offsets: ColumnWriter) -> None:
-        self._flat, self._offsets = flat, offsets
-        self._end = 0
-        offsets.append(np.zeros(1, dtype=np.int64))
-
-    def append(self, rows: Ragged) -> None:
-        """Write the next rows [N]."""
-        self._flat.append(rows.flat)
-        self._offsets.append(rows.offsets[1:] + self._end)
-        self._end += len(rows.flat)
+        return Column(self._dtype.str, self.elements, self._digest.hexdigest())
 
 
 class StoreWriter:
@@ -247,12 +236,18 @@ class StoreWriter:
         self.samples = 0
         self.max_lengths: dict[Side, tuple[int, int]] = dict.fromkeys(SIDES, (0, 0))
         self.num_tokens: dict[Side, int] = dict.fromkeys(SIDES, 0)
-        self._folder = folder
-        self._columns: dict[str, ColumnWriter] = {}
         self._files = ExitStack()
-        self._ids = {side: self._ragged(f"{side}.ids", id_type(vocab_sizes[side])) for side in SIDES}
-        self._text = {side: self._ragged(f"{side}.text", np.uint8) for side in SIDES}
-        self._line = self._column("line", np.int64)
+        rows = {f"{side}.ids": id_type(vocab_sizes[side]) for side in SIDES}
+        rows |= {f"{side}.text": np.uint8 for side in SIDES}
+        types: dict[str, Any] = {}
+        for name, dtype in rows.items():
+            types |= {name: dtype, f"{name}.offsets": np.int64}
+        types["line"] = np.int64
+        self._columns = {
+            name: ColumnWriter(folder / f"{name}.bin", dtype, self._files) for name, dtype in types.items()
+        }
+        for name in rows:
+            self._columns[f"{name}.offsets"].append(np.zeros(1, dtype=np.int64))
 
     def __enter__(self) -> Self:
         return self
@@ -271,34 +266,27 @@ class StoreWriter:
         """Write the next pairs: token ids, normalised texts, and their line numbers [N] in the text files."""
         for side in SIDES:
             rows = Ragged.of(ids[side])
-            self._ids[side].append(rows)
-            self._text[side].append(_encode_texts(texts[side]))
+            self._append_rows(f"{side}.ids", rows)
+            encoded = [text.encode() for text in texts[side]]
+            offsets = lengths_to_offsets(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
+            self._append_rows(f"{side}.text", Ragged(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets))
             self.num_tokens[side] += len(rows.flat)
             if len(rows):
                 longest = int(rows.lengths.argmax())
                 if len(rows[longest]) > self.max_lengths[side][0]:
                     self.max_lengths[side] = (len(rows[longest]), int(line_numbers[longest]))
-        self._line.append(line_numbers)
+        self._columns["line"].append(line_numbers)
         self.samples += len(line_numbers)
+
+    def _append_rows(self, name: str, rows: Ragged) -> None:
+        self._columns[f"{name}.offsets"].append(rows.offsets[1:] + self._columns[name].elements)
+        self._columns[name].append(rows.flat)
 
     def columns(self) -> dict[str, Column]:
         """The manifest entries of all columns."""
         return {name: column.finish() for name, column in self._columns.items()}
 
-    def _column(self, name: str, dtype: Any) -> ColumnWriter:
-        self._columns[name] = ColumnWriter(self._folder / f"{name}.bin", dtype, self._files)
-        return self._columns[name]
-
-    def _ragged(self, name: str, dtype: Any) -> RaggedWriter:
-        return RaggedWriter(self._column(name, dtype), self._column(f"{name}.offsets", np.int64))
-
 
 def id_type(vocab_size: int) -> Any:
     """The smallest integer type that holds every id."""
     return np.uint16 if vocab_size <= np.iinfo(np.uint16).max + 1 else np.uint32
-
-
-def _encode_texts(texts: Sequence[str]) -> Ragged:
-    encoded = [text.encode() for text in texts]
-    offsets = lengths_to_offsets(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
-    return Ragged(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)

@@ -14,8 +14,6 @@ joint token, which is on both sides of `(<copy>)`, stands for no space.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from mtkit.text.normalise import SPACE_MARK
@@ -92,35 +90,26 @@ def _occurrences(text: str, part: str) -> Iterable[int]:
         start = text.find(part, end)
 
 
-@dataclass(frozen=True)
 class CopyTokens:
-    """The copy tokens of a tokenizer.
+    """The copy tokens of a tokenizer, which are some of its reserved tokens.
 
     Attributes:
         copies: the number of each copy token and whether separators are swapped, by id.
         joint: id of the token for no space beside a copy.
+        ids: of all tokens of copies.
     """
 
-    tokenizer: Tokenizer
-    copies: dict[int, tuple[int, bool]]
-    joint: int
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer) -> CopyTokens:
-        """The copy tokens of a tokenizer, which are some of its reserved tokens."""
-        names = [reserved_token(number) for number in range(2 * NUM_COPIES)]
-        copies = {tokenizer.token_to_id(name): (i % NUM_COPIES, i >= NUM_COPIES) for i, name in enumerate(names)}
-        return cls(tokenizer, copies, tokenizer.token_to_id(_JOINT))
-
-    @cached_property
-    def ids(self) -> frozenset[int]:
-        """The ids of all tokens of copies."""
-        return frozenset((*self.copies, self.joint))
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        ids = [tokenizer.token_to_id(reserved_token(number)) for number in range(2 * NUM_COPIES)]
+        self.copies = {token_id: (i % NUM_COPIES, i >= NUM_COPIES) for i, token_id in enumerate(ids)}
+        self.joint = tokenizer.token_to_id(_JOINT)
+        self.ids = frozenset((*ids, self.joint))
 
     def encode(self, lines: Sequence[str], places: Sequence[Sequence[Place]], *, threads: int = 1) -> list[list[int]]:
         """The ids of lines with copy tokens in places."""
         token_of = {copy: token_id for token_id, copy in self.copies.items()}
-        parts = [_parts(line, own) for line, own in zip(lines, places, strict=True)]
+        parts = [_parts(line, of_line) for line, of_line in zip(lines, places, strict=True)]
         texts = [part for each in parts for part in each if isinstance(part, str)]
         text_ids = iter(self.tokenizer.encode(texts, threads=threads))
         encoded = []

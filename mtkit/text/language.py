@@ -75,13 +75,7 @@ def _parts(path: Path) -> list[str]:
 
 
 def _code(part: str) -> str | None:
-    subtags = re.split("[-_]", part.lower())
-    for subtag in (subtags[0], subtags[-1]):
-        if subtag in TWO_LETTERS:
-            return subtag
-        if subtag in THREE_LETTERS:
-            return THREE_LETTERS[subtag]
-    return None
+    return language_code(part) or language_code(re.split("[-_]", part)[-1])
 
 
 def language_code(name: str) -> str | None:
@@ -117,11 +111,12 @@ def rank_languages(text: str, *, separate: Collection[str] = ()) -> list[tuple[s
         separate: languages that do not count as their macrolanguage.
 
     Returns:
-        None if the text has nothing that a language is known by, or py3langid is not installed.
+        Pairs of code and probability; empty if the text has nothing that a language is known by, or py3langid is not
+        installed.
     """
     if not text.strip() or not can_classify():
         return []
-    ranked = _identifier().rank(text)
+    ranked = _classifier().rank(text)
     if len({probability for _, probability in ranked}) <= 2:  # all equal; languages with two scripts have the double
         return []
     weights: dict[str, float] = {}
@@ -135,7 +130,7 @@ def rank_languages(text: str, *, separate: Collection[str] = ()) -> list[tuple[s
 
 
 @cache
-def _identifier() -> Any:
+def _classifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -69,11 +69,6 @@ class TextSubset:
 Text = Path | TextSubset
 
 
-def text_of_limit(path: Path, limit: int | None) -> Text:
-    """Return a text file, or a subset of its lines."""
-    return path if limit is None else TextSubset(path, limit)
-
-
 def line_numbers(text: Text) -> Iterator[int]:
     """The numbers, from 1, of the lines that `read_lines` yields, without end for a whole file. Errors as there."""
     if isinstance(text, Path):
@@ -216,7 +211,11 @@ def _decode_block(block: bytes, name: str, done: int) -> Generator[str, None, in
         line = done + 1
         if b"\n" in block[: error.start]:
             line += yield from _split(good.decode())
-        raise DataError(_not_utf8(name, line, bad + 1, block[error.start])) from error
+        remedy = "convert the file, for example with iconv -f latin1 -t utf-8"
+        if line == 1 and bad == 0 and block[error.start] in (0xFE, 0xFF):
+            remedy = "the file may be UTF-16: iconv -f utf-16 -t utf-8"
+        place = f"byte {bad + 1} of the line (0x{block[error.start]:02x})"
+        raise DataError(f"{name}:{line}: {place} is not UTF-8; {remedy}") from error
     return (yield from _split(text))
 
 
@@ -228,13 +227,6 @@ def _split(text: str) -> Generator[str, None, int]:
         lines = [line.removeprefix("\ufeff") for line in lines]
     yield from lines
     return len(lines)
-
-
-def _not_utf8(name: str, line: int, byte: int, value: int) -> str:
-    remedy = "convert the file, for example with iconv -f latin1 -t utf-8"
-    if line == 1 and byte == 1 and value in (0xFE, 0xFF):
-        remedy = "the file may be UTF-16: iconv -f utf-16 -t utf-8"
-    return f"{name}:{line}: byte {byte} of the line (0x{value:02x}) is not UTF-8; {remedy}"
 
 
 @contextmanager

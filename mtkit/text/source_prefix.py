@@ -73,10 +73,10 @@ def tag_id(tag: str, tokenizers: TokenizerPair) -> int:
     if tag not in tokenizers.tags:
         known = f"the model has {', '.join(sorted(tokenizers.tags))}" if tokenizers.tags else "the model has no tags"
         raise UsageError(f"tag {tag!r}: unknown; {known}")
-    own = tokenizers.src.tag_ids
-    if tag in own:
-        return own[tag]
-    reserved = [each for each in tokenizers.tags if each not in own]
+    model_tags = tokenizers.src.tag_ids
+    if tag in model_tags:
+        return model_tags[tag]
+    reserved = [each for each in tokenizers.tags if each not in model_tags]
     return tokenizers.src.token_to_id(tag_token(reserved.index(tag)))
 
 

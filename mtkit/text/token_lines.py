@@ -55,7 +55,9 @@ def encode_lines(
         if as_ids:
             yield from (" ".join(map(str, tokens)) for tokens in ids)
         else:
-            yield from map(_join, tokenizer.encode_as_tokens(batch))
+            joined = map(" ".join, tokenizer.encode_as_tokens(batch))
+            # readers of text files drop a carriage return before the line end, but not one before a space
+            yield from (line + " " if line.endswith("\r") else line for line in joined)
 
 
 def decode_lines_of_tokens(lines: Iterable[str], tokenizer: Tokenizer, *, block: int = BLOCK_LINES) -> Iterator[str]:
@@ -82,12 +84,6 @@ def decode_lines_of_ids(
     while batch := list(itertools.islice(source, block)):
         ids = [_parse_ids(line, tokenizer.vocab.size, f"{name}:{number}") for number, line in batch]
         yield from (text.replace("\n", " ") for text in tokenizer.decode(ids))
-
-
-def _join(tokens: list[str]) -> str:
-    line = " ".join(tokens)
-    # readers of text files drop a carriage return before the line end, but not one before a space
-    return line + " " if line.endswith("\r") else line
 
 
 def _split(line: str) -> list[str]:

@@ -66,20 +66,20 @@ class TokenizerPair:
 
     def read(self, side: Side, lines: Sequence[str], *, threads: int = 1) -> list[list[int]]:
         """The ids of normalised lines; sources have copy tokens for all their spans, if the tokenizer uses them."""
-        if side == "src" and self._src_copies and any(places := [source_places(line) for line in lines]):
-            return self._src_copies.encode(lines, places, threads=threads)
+        if side == "src" and self._copies and any(places := [source_places(line) for line in lines]):
+            return self._copies["src"].encode(lines, places, threads=threads)
         return self.of(side).encode(lines, threads=threads)
 
     def encode_pairs(
         self, src: Sequence[str], tgt: Sequence[str], *, threads: int = 1
     ) -> tuple[list[list[int]], list[list[int]]]:
         """The ids of both sides of normalised pairs, with copy tokens for the spans of both, if it uses them."""
-        if self._src_copies is None or self._tgt_copies is None:
+        if not self._copies:
             return self.src.encode(src, threads=threads), self.tgt.encode(tgt, threads=threads)
         places = [pair_places(*pair) for pair in zip(src, tgt, strict=True)]
         return (
-            self._src_copies.encode(src, [of_src for of_src, _ in places], threads=threads),
-            self._tgt_copies.encode(tgt, [of_tgt for _, of_tgt in places], threads=threads),
+            self._copies["src"].encode(src, [of_src for of_src, _ in places], threads=threads),
+            self._copies["tgt"].encode(tgt, [of_tgt for _, of_tgt in places], threads=threads),
         )
 
     def encode_texts(self, src: Sequence[str], tgt: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
@@ -91,33 +91,28 @@ class TokenizerPair:
     def decode(self, ids: Sequence[Sequence[int]], sources: Sequence[str]) -> list[str]:
         """The text of each translation, of which copy tokens have the texts of spans in its normalised source."""
         texts = self.tgt.decode(ids)
-        if copies := self._tgt_copies:
-            has_copies = (i for i, each in enumerate(ids) if not copies.ids.isdisjoint(each))
-            texts = [*texts]
-            for i in has_copies:
-                texts[i] = copies.decode(ids[i], copied_texts(sources[i]))
+        if copies := self._copies.get("tgt"):
+            return [
+                text if copies.ids.isdisjoint(each) else copies.decode(each, copied_texts(source))
+                for text, each, source in zip(texts, ids, sources, strict=True)
+            ]
         return texts
 
     def spell(self, side: Side, ids: Sequence[int], src: str) -> list[str]:
         """The text of each token, with U+2581 for a space: of a source line, or of a translation of it."""
         tokens = self.src.spell(src, ids) if side == "src" else self.tgt.ids_to_tokens(ids)
-        copies = self._src_copies if side == "src" else self._tgt_copies
+        copies = self._copies.get(side)
         if copies is None or copies.ids.isdisjoint(ids):
             return tokens
         return copies.surfaces(ids, copied_texts(src), self.of(side).ids_to_tokens(ids))
 
     def copy_ids(self, side: Side) -> frozenset[int]:
         """The ids of copy tokens of a side; empty if the tokenizer does not use them."""
-        copies = self._src_copies if side == "src" else self._tgt_copies
-        return copies.ids if copies else frozenset()
+        return self._copies[side].ids if self._copies else frozenset()
 
     @cached_property
-    def _src_copies(self) -> CopyTokens | None:
-        return CopyTokens.of(self.src) if self.config.copy_tokens else None
-
-    @cached_property
-    def _tgt_copies(self) -> CopyTokens | None:
-        return CopyTokens.of(self.tgt) if self.config.copy_tokens else None
+    def _copies(self) -> dict[Side, CopyTokens]:
+        return {side: CopyTokens(self.of(side)) for side in ("src", "tgt")} if self.config.copy_tokens else {}
 
     def hash(self) -> str:
         """A hash of everything that determines the ids of a text, except `forms`, which follow from the corpus."""

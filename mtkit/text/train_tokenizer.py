@@ -261,35 +261,25 @@ def _break_up_special_tokens(line: str) -> Iterator[str]:
     yield line[start:]
 
 
-class _ErrorCapturingIterator:
-    """An iterator over lines that stores the error of a failed read, which sentencepiece's trainer would hide."""
-
-    def __init__(self, lines: Iterator[str]) -> None:
-        self.lines = lines
-        self.error: MtkitError | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        try:
-            return next(self.lines)
-        except MtkitError as error:
-            self.error = error
-            raise
-
-
 def _train_model(
     lines: Iterator[str], config: TokenizerConfig, report: TokenizerReport, *, names: SettingNames
 ) -> bytes:
     model = io.BytesIO()
     is_byte_level = config.model_type == "byte_bpe"
-    source = _ErrorCapturingIterator(lines)
+    read_errors: list[MtkitError] = []
+
+    def source() -> Iterator[str]:
+        """The lines; the error of a failed read is stored, since sentencepiece's trainer would hide it."""
+        try:
+            yield from lines
+        except MtkitError as error:
+            read_errors.append(error)
+            raise
 
     def train() -> None:
         sentencepiece.set_random_generator_seed(_SEED)
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=source,
+            sentence_iterator=source(),
             model_writer=model,
             model_type=_SENTENCEPIECE_TYPES.get(config.model_type, config.model_type),
             vocab_size=max(
@@ -315,8 +305,8 @@ def _train_model(
     try:
         call_interruptibly(train)
     except RuntimeError as error:
-        if source.error is not None:
-            raise source.error from None  # an error of the text, not of sentencepiece
+        if read_errors:
+            raise read_errors[0] from None  # an error of the text, not of sentencepiece
         raise _explain_failure(str(error), config, report, names=names) from error
     return model.getvalue()
 

@@ -7,9 +7,8 @@ a word and its vector on each line, separated by single spaces.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,24 +38,21 @@ class TokenVectors:
     num_words: int
 
 
-class _Match(NamedTuple):
-    """A token that a word's vector can serve, and the rank of the match: 0 is best."""
-
-    token: int
-    rank: int
-
-
-@dataclass
 class _VectorMatcher:
-    """The candidate words of each token, and the best vector of each token so far."""
+    """The candidate words of each token, and the best vector of each token so far.
 
-    candidates: dict[str, list[_Match]] = field(default_factory=dict)
-    ranks: dict[int, int] = field(default_factory=dict)
-    values: dict[int, NDArray[np.float32]] = field(default_factory=dict)
+    Attributes:
+        candidates: by word, the tokens that its vector can serve, each with the rank of the match: 0 is best.
+    """
+
+    def __init__(self) -> None:
+        self.candidates: dict[str, list[tuple[int, int]]] = {}
+        self.ranks: dict[int, int] = {}
+        self.values: dict[int, NDArray[np.float32]] = {}
 
     def add_candidate(self, word: str, token: int, rank: int) -> None:
         if word:
-            self.candidates.setdefault(word, []).append(_Match(token, rank))
+            self.candidates.setdefault(word, []).append((token, rank))
 
     def add_vector(self, word: str, value: NDArray[np.float32]) -> None:
         for token, rank in self.candidates.get(word, ()):

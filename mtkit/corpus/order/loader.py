@@ -221,14 +221,6 @@ class UpdateSource(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class CorpusMixture:
-    """Training corpora that are mixed in a proportion (`corpus.train.N.weight`)."""
-
-    corpora: tuple[Corpus, ...]
-    weights: tuple[float, ...]
-
-
 class Loader:
     """Training data. The order is a function of (corpora, seed), independent of the number of processes.
 
@@ -241,11 +233,12 @@ class Loader:
 
     def __init__(
         self,
-        corpora: Sequence[Corpus] | CorpusMixture,
+        corpora: Sequence[Corpus],
         tokenizers: TokenizerPair,
         *,
         seed: int,
         batch_tokens: int,
+        weights: Sequence[float] = (),
         micro_batches: int = 1,
         subword_regularization: float = 0.0,
         rank: int = 0,
@@ -254,24 +247,32 @@ class Loader:
         """Open the training data.
 
         Args:
-            corpora: the training corpora; a sequence gives every sample once an epoch.
+            corpora: the training corpora.
             seed: determines the order, the sampled segmentations and the noise.
             batch_tokens: upper limit of sentences × longest side of a micro-batch, eos included.
+            weights: proportion in which the corpora are mixed (`corpus.train.N.weight`); empty: every sample is read
+                once an epoch.
             micro_batches: micro-batches of an update over all ranks, at most.
             subword_regularization: see SubwordSegmenter; 0 uses the stored segmentation.
             world_size: number of processes.
         """
         if not 0 <= rank < world_size:
             raise ValueError(f"rank {rank} of {world_size}")
-        weights = corpora.weights if isinstance(corpora, CorpusMixture) else None
-        corpora = corpora.corpora if isinstance(corpora, CorpusMixture) else tuple(corpora)
         self.stores = tuple(map(get_store, corpora))
-        self.order = DataOrder(tuple(map(len, self.stores)), seed, weights)
+        self.order = DataOrder(tuple(map(len, self.stores)), seed, tuple(weights) or None)
         self._segmenter = SubwordSegmenter(corpora, tokenizers, subword_regularization, hash_seed(seed, 1))
         self._tokenizers = tokenizers
         self._seed, self._batch_tokens, self._micro_batches = seed, batch_tokens, micro_batches
         self._rank, self._world_size = rank, world_size
-        self._check()
+        for store in self.stores:
+            if store.manifest.tokenizer != tokenizers.hash():
+                raise DataError(f"{store.folder}: was built with another tokenizer; run mtkit preprocess again")
+            longer = max((store.stats(side) for side in SIDES), key=lambda side: side.max_length)
+            if longer.max_length + 1 > batch_tokens:
+                raise RecipeError(
+                    f"training.batch_tokens: {batch_tokens} is less than the {longer.max_length + 1} tokens of "
+                    f"{longer.path}:{longer.max_length_line}; raise it, or lower corpus.cleaning.max_length"
+                )
 
     def updates(self, start: DataPosition = DataPosition()) -> Generator[UpdateData, None, None]:
         """All updates from `start` on, without end; prefetched in the background until the iterator is closed.
@@ -329,10 +330,10 @@ class Loader:
     def _update(self, data: SegmentedWindow, rows: UpdateRows, next_position: DataPosition) -> UpdateData:
         lengths = [(data.src.lengths[batch] + 1, data.tgt.lengths[batch] + 1) for batch in rows]
         batches_per_rank = -(-len(rows) // self._world_size)
-        own = [number * self._world_size + self._rank for number in range(batches_per_rank)]
+        of_rank = [number * self._world_size + self._rank for number in range(batches_per_rank)]
         no_rows = np.empty(0, dtype=np.int64)
         return UpdateData(
-            batches=[self._batch(data, rows[number] if number < len(rows) else no_rows) for number in own],
+            batches=[self._batch(data, rows[number] if number < len(rows) else no_rows) for number in of_rank],
             next_position=next_position,
             sentences=sum(map(len, rows)),
             src_tokens=sum(int(src.sum()) for src, _ in lengths),
@@ -345,17 +346,6 @@ class Loader:
         loss_mask = None if data.loss_mask is None else data.loss_mask.take(rows)
         return collate(data.src.take(rows), data.tgt.take(rows), data.sample_ids[rows], src, tgt, loss_mask=loss_mask)
 
-    def _check(self) -> None:
-        for store in self.stores:
-            if store.manifest.tokenizer != self._tokenizers.hash():
-                raise DataError(f"{store.folder}: was built with another tokenizer; run mtkit preprocess again")
-            longer = max((store.stats(side) for side in SIDES), key=lambda side: side.max_length)
-            if longer.max_length + 1 > self._batch_tokens:
-                raise RecipeError(
-                    f"training.batch_tokens: {self._batch_tokens} is less than the {longer.max_length + 1} tokens of "
-                    f"{longer.path}:{longer.max_length_line}; raise it, or lower corpus.cleaning.max_length"
-                )
-
 
 def eval_batches(corpus: Corpus, *, batch_tokens: int) -> Iterator[Batch]:
     """Every sample of a corpus once, longest first; batches and noise are the same in every call.
@@ -363,20 +353,16 @@ def eval_batches(corpus: Corpus, *, batch_tokens: int) -> Iterator[Batch]:
     Sentences × longest side of a batch is at most `batch_tokens`; a longer sentence is a batch of its own.
     `Batch.sample_ids` identifies the sample of each row.
     """
-    store, data = get_store(corpus), _all_ids(corpus)
-    src, tgt, loss_mask = data.src, data.tgt, data.loss_mask
+    store = get_store(corpus)
+    src, tgt, loss_mask = store.all_ids("src"), store.all_ids("tgt"), None
+    if isinstance(corpus, DenoisingCorpus):
+        sample_ids = np.arange(len(store))
+        noised = corpus.apply_noise(src, RowRandom.of(0, sample_ids, np.zeros_like(sample_ids)))
+        src, tgt, loss_mask = noised.src, noised.tgt, noised.loss_mask
     order = sort_by_length(src.lengths + 1, tgt.lengths + 1, key=0)
     longer = np.maximum(src.lengths, tgt.lengths)[order] + 1
     for start, end in split_by_token_budget(longer, batch_tokens):
         rows = order[start:end]
         vocabs = store.stats("src").vocab, store.stats("tgt").vocab
-        own_mask = None if loss_mask is None else loss_mask.take(rows)
-        yield collate(src.take(rows), tgt.take(rows), rows, *vocabs, loss_mask=own_mask)
-
-
-def _all_ids(corpus: Corpus) -> NoisedBatch:
-    store = get_store(corpus)
-    if not isinstance(corpus, DenoisingCorpus):
-        return NoisedBatch(store.all_ids("src"), store.all_ids("tgt"))
-    sample_ids = np.arange(len(store))
-    return corpus.apply_noise(store.all_ids("src"), RowRandom.of(0, sample_ids, np.zeros_like(sample_ids)))
+        batch_mask = None if loss_mask is None else loss_mask.take(rows)
+        yield collate(src.take(rows), tgt.take(rows), rows, *vocabs, loss_mask=batch_mask)

@@ -86,7 +86,8 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
         return ImportedTokenizer(mapped, kind)
     if processor is None and not _FIRST_PIECE.match(content):
         return ImportedTokenizer(Tokenizer(_codes(content, path), normalisation=normalisation), "bpe")
-    if processor is None or not _is_complete(content):
+    # a whole sentencepiece model has the settings that its trainer writes after the pieces
+    if processor is None or not {TRAINER_SPEC, NORMALIZER_SPEC} <= {number for number, _, _ in read_fields(content)}:
         raise DataError(
             f"{path}: the sentencepiece model is damaged or cut off; copy the file again, or train a model with mtkit "
             "train-bpe"
@@ -121,10 +122,7 @@ def import_pair(
     """
     paths = model_paths(config)
     texts = [[*src_files, *tgt_files]] if config.shared else [src_files, tgt_files]
-    sides = [
-        _padded(_with_characters(import_tokenizer(path, normalisation=config.normalisation), files), config)
-        for path, files in zip(paths, texts, strict=True)
-    ]
+    sides = [_import_side(path, files, config) for path, files in zip(paths, texts, strict=True)]
     sentences = [
         "; ".join((f"{path}: {side.model_type}, {side.tokenizer.vocab.size:,} tokens", *side.notes))
         for path, side in zip(paths, sides, strict=True)
@@ -138,23 +136,15 @@ def import_pair(
     return TokenizerPair(src=sides[0].tokenizer, tgt=sides[-1].tokenizer, config=described), sentences
 
 
-def _with_characters(side: ImportedTokenizer, files: Sequence[Text]) -> ImportedTokenizer:
-    """BPE codes whose vocabulary has all characters of a text; other models as they are."""
-    tokenizer = side.tokenizer
-    if not tokenizer.is_codes:
-        return side
-    characters: set[str] = set()
-    for file in files:
-        for line in read_lines(file):
-            characters.update(tokenizer.normalise(line))
-    codes = with_characters(tokenizer.model, characters)
-    return replace(side, tokenizer=Tokenizer(codes, normalisation=tokenizer.normalisation))
-
-
-def _padded(side: ImportedTokenizer, config: TokenizerConfig) -> ImportedTokenizer:
-    """A tokenizer whose vocabulary is padded as the recipe asks."""
-    model = pad_vocabulary(side.tokenizer.model, config.pad_to_multiple_of)
-    return replace(side, tokenizer=Tokenizer(model, normalisation=side.tokenizer.normalisation))
+def _import_side(path: Path, files: Sequence[Text], config: TokenizerConfig) -> ImportedTokenizer:
+    """A model whose vocabulary is padded as the recipe asks; that of BPE codes has all characters of the text."""
+    side = import_tokenizer(path, normalisation=config.normalisation)
+    model = side.tokenizer.model
+    if side.tokenizer.is_codes:
+        characters = {char for file in files for line in read_lines(file) for char in side.tokenizer.normalise(line)}
+        model = with_characters(model, characters)
+    model = pad_vocabulary(model, config.pad_to_multiple_of)
+    return replace(side, tokenizer=Tokenizer(model, normalisation=config.normalisation))
 
 
 def model_paths(config: TokenizerConfig) -> list[Path]:
@@ -185,24 +175,13 @@ def _codes(content: bytes, path: Path) -> bytes:
     try:
         BpeCodes(codes)
     except RuntimeError as error:
+        is_text = not re.search(rb"[\x00-\x08]", content) and str(error) != "not UTF-8"
+        reason = str(error) if is_text else "no text: another kind of file, or a damaged model"
         raise DataError(
-            f"{path}: neither a sentencepiece model nor BPE codes of subword-nmt ({_reason(content, error)}); train a "
-            "model with mtkit train-bpe"
+            f"{path}: neither a sentencepiece model nor BPE codes of subword-nmt "
+            f"({reason if content else 'the file is empty'}); train a model with mtkit train-bpe"
         ) from error
     return codes
-
-
-def _reason(content: bytes, error: RuntimeError) -> str:
-    """The reason why the content is no file of merges, in a few words."""
-    if not content:
-        return "the file is empty"
-    is_text = not re.search(rb"[\x00-\x08]", content) and str(error) != "not UTF-8"
-    return str(error) if is_text else "no text: another kind of file, or a damaged model"
-
-
-def _is_complete(content: bytes) -> bool:
-    """Return whether a sentencepiece model has the settings that its trainer writes after the pieces."""
-    return {TRAINER_SPEC, NORMALIZER_SPEC} <= {number for number, _, _ in read_fields(content)}
 
 
 def _with_special_tokens(

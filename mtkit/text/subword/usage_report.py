@@ -43,16 +43,6 @@ class SubwordUsage:
         """Tokens per word; 0 without words. It means little for a script without spaces."""
         return self.num_tokens / self.words if self.words else 0.0
 
-    @property
-    def characters_per_token(self) -> float:
-        """Characters per token; 0 without tokens."""
-        return self.characters / self.num_tokens if self.tokens else 0.0
-
-    @property
-    def unknown_share(self) -> float:
-        """Share of unknown tokens, in percent."""
-        return 100 * self.unknown / self.num_tokens if self.tokens else 0.0
-
     def vocabulary_coverage(self, tokenizer: Tokenizer) -> float:
         """Share of the vocabulary that occurs in the text, in percent; without special tokens."""
         not_text = {*tokenizer.special_ids, tokenizer.vocab.unk}
@@ -74,7 +64,13 @@ def measure_usage(tokenizer: Tokenizer, files: Sequence[Path]) -> list[SubwordUs
         usage = by_label.setdefault(label, SubwordUsage(label))
         lines = itertools.islice(read_lines(file), None, None, max(1, count_lines(file) // MAX_LINES))
         while block := list(itertools.islice(lines, _BLOCK_LINES)):
-            _count(block, tokenizer, usage)
+            usage.lines += len(block)
+            for line, ids in zip(block, tokenizer.encode(block), strict=True):
+                words = line.split()
+                usage.words += len(words)
+                usage.characters += sum(map(len, words))
+                usage.tokens.update(ids)
+                usage.unknown += ids.count(tokenizer.vocab.unk)
     return list(by_label.values())
 
 
@@ -84,21 +80,12 @@ def language_of(file: Path) -> str:
     return suffixes[-1] if suffixes and suffixes[-1] != "txt" else file.name
 
 
-def _count(lines: list[str], tokenizer: Tokenizer, usage: SubwordUsage) -> None:
-    usage.lines += len(lines)
-    for line, ids in zip(lines, tokenizer.encode(lines), strict=True):
-        words = line.split()
-        usage.words += len(words)
-        usage.characters += sum(map(len, words))
-        usage.tokens.update(ids)
-        usage.unknown += ids.count(tokenizer.vocab.unk)
-
-
 def usage_lines(usages: Sequence[SubwordUsage], tokenizer: Tokenizer) -> list[str]:
     """A sentence about each language."""
     return [
-        f"{usage.label}: {usage.fertility:.2f} tokens per word, {usage.characters_per_token:.2f} characters per token, "
-        f"{usage.unknown_share:.3f}% unknown, {usage.vocabulary_coverage(tokenizer):.1f}% of the vocabulary used "
-        f"(in {usage.lines:,} lines)"
+        f"{usage.label}: {usage.fertility:.2f} tokens per word, "
+        f"{usage.characters / max(1, usage.num_tokens):.2f} characters per token, "
+        f"{100 * usage.unknown / max(1, usage.num_tokens):.3f}% unknown, "
+        f"{usage.vocabulary_coverage(tokenizer):.1f}% of the vocabulary used (in {usage.lines:,} lines)"
         for usage in usages
     ]

@@ -10,7 +10,7 @@ import torch
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.config import CleaningConfig
 from mtkit.corpus.order import loader as loader_module
-from mtkit.corpus.order.loader import CorpusMixture, DataPosition, Loader, eval_batches
+from mtkit.corpus.order.loader import DataPosition, Loader, eval_batches
 from mtkit.corpus.order.order import DataOrder
 from mtkit.corpus.store import Store
 from mtkit.errors import DataError, RecipeError
@@ -175,8 +175,8 @@ def test_sample_ids_count_through_all_corpora(make_store, tokenizers):
 
 
 def test_a_mixture_samples_by_weight(make_store, tokenizers):
-    mixture = CorpusMixture((make_store(30, seed=1), make_store(50, seed=2)), (3.0, 1.0))
-    updates = windows(Loader(mixture, tokenizers, seed=1, batch_tokens=100), 1)
+    corpora = make_store(30, seed=1), make_store(50, seed=2)
+    updates = windows(Loader(corpora, tokenizers, weights=(3.0, 1.0), seed=1, batch_tokens=100), 1)
     samples = [sample for update in updates for batch in update.batches for sample in batch.sample_ids.tolist()]
     assert sum(sample < 30 for sample in samples) == 60
     assert len(samples) == 80

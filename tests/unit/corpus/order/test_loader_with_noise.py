@@ -10,7 +10,7 @@ import torch
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.config import MLMMaskingConfig, SpanCorruptionConfig
 from mtkit.corpus.noise import DenoisingCorpus, NoiseVocab
-from mtkit.corpus.order.loader import CorpusMixture, DataPosition, Loader, eval_batches
+from mtkit.corpus.order.loader import DataPosition, Loader, eval_batches
 from mtkit.corpus.store import Store
 
 NOISE_VOCAB = NoiseVocab(
@@ -80,9 +80,9 @@ def test_mlm_loss_mask_selects_the_masked_tokens_and_source_aligns_with_labels(t
 
 
 def test_pairs_and_denoising_can_be_mixed(text, make_store, tokenizers):
-    mixture = CorpusMixture((make_store(60), DenoisingCorpus(text, SPANS)), (1.0, 1.0))
+    corpora = make_store(60), DenoisingCorpus(text, SPANS)
     kinds = Counter()
-    for update in take(Loader(mixture, tokenizers, **SETTINGS), 20):
+    for update in take(Loader(corpora, tokenizers, weights=(1.0, 1.0), **SETTINGS), 20):
         for batch in update.batches:
             is_text = batch.sample_ids >= 60
             assert torch.equal(batch.labels[:, 0] == 901, is_text)  # its target begins with the first sentinel
