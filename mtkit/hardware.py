@@ -240,16 +240,12 @@ def cpu_flags(cpuinfo: Path = CPUINFO) -> set[str]:
 
 def cpu_name(cpuinfo: Path = CPUINFO) -> str:
     """Return the name of the processor's model."""
-    names = (_value(line) for line in _cpuinfo_lines(cpuinfo) if line.startswith("model name"))
+    names = (line.partition(":")[2].strip() for line in _cpuinfo_lines(cpuinfo) if line.startswith("model name"))
     return next(names, platform.processor() or platform.machine())
 
 
 def _cpuinfo_lines(cpuinfo: Path) -> list[str]:
     return cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n") if cpuinfo.is_file() else []
-
-
-def _value(line: str) -> str:
-    return line.partition(":")[2].strip()
 
 
 def free_memory(device: torch.device) -> int:

@@ -266,16 +266,15 @@ class CorpusConfig:
             tags = self.tags
         except ValueError as error:
             raise ValueError(f"train: {error}") from error
+        known_tags = ", ".join(sorted(tags))
         held_out = {f"valid.{number}": files for number, files in enumerate(self.valid_sets)}
         held_out |= {f"test.{name}": files for name, files in self.test.items()}
         for name, files in held_out.items():
             place = name if isinstance(self.valid, list) else name.replace("valid.0", "valid")
             if files.tag is None and self.requires_tag:
-                raise ValueError(
-                    f"{place}.tag: missing, while every training corpus has one; give one of {_listed(tags)}"
-                )
+                raise ValueError(f"{place}.tag: missing, while every training corpus has one; give one of {known_tags}")
             if files.tag is not None and files.tag not in tags:
-                known = f"they have {_listed(tags)}" if tags else "give the training corpora tags too"
+                known = f"they have {known_tags}" if tags else "give the training corpora tags too"
                 raise ValueError(f"{place}.tag: {files.tag!r} is the tag of no training corpus; {known}")
 
     def _check_noise(self) -> None:
@@ -310,7 +309,3 @@ class CorpusConfig:
                 f"{held_out[0]}: a language model, which is trained on {{text: FILE}} with noise.kind "
                 f"{self.noise.kind} alone, translates no sentence pairs; give text as valid, and no test sets"
             )
-
-
-def _listed(tags: tuple[str, ...]) -> str:
-    return ", ".join(sorted(tags))

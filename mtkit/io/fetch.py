@@ -143,7 +143,9 @@ def _download(url: str, part: Path, progress: Progress) -> bool:
     offset = part.stat().st_size if part.exists() else 0
     try:
         with _open(url, offset) as response:
-            is_resumed = offset > 0 and _is_partial_response(response, offset)
+            is_partial = response.status == _PARTIAL_CONTENT
+            content_range = response.headers["Content-Range"] or ""
+            is_resumed = offset > 0 and is_partial and content_range.startswith(f"bytes {offset}-")
             _write_chunks(response, part, url, offset if is_resumed else 0, progress)
             return is_resumed
     except urllib.error.HTTPError as error:
@@ -170,11 +172,6 @@ def _open(url: str, offset: int) -> Iterator[http.client.HTTPResponse]:
         raise ReadWriteError(f"{url}: cannot be reached: {error.reason}") from error
     except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
         raise ReadWriteError(_interrupted_error(url, str(error) or type(error).__name__)) from error
-
-
-def _is_partial_response(response: http.client.HTTPResponse, offset: int) -> bool:
-    content_range = response.headers["Content-Range"] or ""
-    return response.status == _PARTIAL_CONTENT and content_range.startswith(f"bytes {offset}-")
 
 
 def _write_chunks(response: http.client.HTTPResponse, part: Path, url: str, offset: int, progress: Progress) -> None:

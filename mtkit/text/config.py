@@ -91,10 +91,6 @@ class TokenizerConfig:
             )
 
 
-# Keys that earlier versions of mtkit did not write, with the values that describe what they did.
-_EARLIER: Mapping[str, Any] = {"normaliser": "none"}
-
-
 def stored_tokenizer(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a configuration that was stored with a tokenizer, by this version or an earlier one."""
-    return {**_EARLIER, **fields}
+    """The fields of a configuration that was stored with a tokenizer; earlier versions of mtkit had no normaliser."""
+    return {"normaliser": "none", **fields}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -29,34 +29,18 @@ _INSIDE = "##"
 
 
 class NamedVocabulary:
-    """Tokens by id, with the methods of SentencePieceProcessor that follow from their names."""
+    """Tokens by id, with the methods of SentencePieceProcessor that follow from their names.
 
-    header: ClassVar[bytes]  # how a file begins
+    Attributes:
+        header: how a file begins.
+    """
+
+    header: ClassVar[bytes]
 
     def __init__(self, names: list[str], vocab: Vocab) -> None:
         """Take the names by id, and the special ids."""
-        self._names, self._vocab = names, vocab
+        self._names, self.vocab = names, vocab
         self._ids = {name: token_id for token_id, name in enumerate(names)}
-
-    def get_piece_size(self) -> int:
-        """Size of the vocabulary."""
-        return self._vocab.size
-
-    def pad_id(self) -> int:
-        """Id of the padding token."""
-        return self._vocab.pad
-
-    def unk_id(self) -> int:
-        """Id of the unknown token."""
-        return self._vocab.unk
-
-    def bos_id(self) -> int:
-        """Id of the token that the decoder reads first; in a model of another program often padding or the end."""
-        return self._vocab.bos
-
-    def eos_id(self) -> int:
-        """Id of the end of a sentence."""
-        return self._vocab.eos
 
     def id_to_piece(self, ids: Sequence[int] | int) -> Any:
         """The name of a token, or of each token."""
@@ -64,7 +48,7 @@ class NamedVocabulary:
 
     def piece_to_id(self, names: Sequence[str] | str) -> Any:
         """The id of a name, or of each name; that of the unknown token if there is none."""
-        unk = self._vocab.unk
+        unk = self.vocab.unk
         return self._ids.get(names, unk) if isinstance(names, str) else [self._ids.get(name, unk) for name in names]
 
 
@@ -75,9 +59,7 @@ class ListedVocabulary(NamedVocabulary, ABC):
         """Number the names; a repeated one counts once."""
         listed = list(dict.fromkeys((*CONTROL, *names)))
         self._first_unused = len(listed)
-        known = set(listed)
-        unused = (name for number in itertools.count() if (name := f"<unused{number}>") not in known)
-        listed += itertools.islice(unused, num_unused)
+        listed += list(itertools.islice(unused_names(listed), num_unused))
         super().__init__(listed, Vocab(size=len(listed), pad=0, unk=UNK, bos=2, eos=3))
         self._segment_cached = lru_cache(_MAX_CACHED_WORDS)(lambda word: self._segment(word, lambda: False))
 
@@ -116,6 +98,12 @@ class ListedVocabulary(NamedVocabulary, ABC):
     def to_ids(self, names: Iterable[str]) -> list[int]:
         """The id of each name; that of the unknown token if there is none."""
         return [self._ids.get(name, UNK) for name in names]
+
+
+def unused_names(known: Iterable[str]) -> Iterator[str]:
+    """Names of tokens that pad a vocabulary, without end, apart from those that it has."""
+    taken = set(known)
+    return (name for number in itertools.count() if (name := f"<unused{number}>") not in taken)
 
 
 def with_unused(content: bytes, count: int) -> bytes:

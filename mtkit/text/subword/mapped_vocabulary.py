@@ -8,6 +8,7 @@ generated as it is, but no text is segmented into it.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -24,6 +25,7 @@ from mtkit.text.subword.listed_vocabulary import (
     ListedVocabulary,
     NamedVocabulary,
     WordPiece,
+    unused_names,
     with_unused,
 )
 from mtkit.text.subword.protobuf import PieceType, bytes_field, first_field, piece_field
@@ -172,17 +174,21 @@ def pad_vocabulary(model: bytes, multiple: int) -> bytes:
         model: content of a sentencepiece model with special tokens, a file of merges or a vocabulary of WordPiece.
         multiple: 1 changes nothing.
     """
-    vocabulary = open_vocabulary(model) or sentencepiece.SentencePieceProcessor(model_proto=model)
-    count = -vocabulary.get_piece_size() % multiple
+    vocabulary = open_vocabulary(model)
+    if vocabulary is None:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        known = processor.id_to_piece(list(range(processor.get_piece_size())))
+    else:
+        known = vocabulary.id_to_piece(range(vocabulary.vocab.size))
+    count = -len(known) % multiple
     if not count:
         return model
     if isinstance(vocabulary, ListedVocabulary):
         return with_unused(model, count)
-    known = {vocabulary.id_to_piece(token_id) for token_id in range(vocabulary.get_piece_size())}
-    names = [name for number in range(len(known) + count) if (name := f"<unused{number}>") not in known]
+    names = list(itertools.islice(unused_names(known), count))
     if isinstance(vocabulary, MappedVocabulary):
-        return vocabulary.with_control_tokens(names[:count])
-    return model + b"".join(piece_field(name, kind=PieceType.CONTROL) for name in names[:count])
+        return vocabulary.with_control_tokens(names)
+    return model + b"".join(piece_field(name, kind=PieceType.CONTROL) for name in names)
 
 
 def padded_size(size: int, multiple: int) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 PIECE, TRAINER_SPEC, NORMALIZER_SPEC = 1, 2, 3  # fields of ModelProto
-MODEL_TYPE, BYTE_FALLBACK, UNK_SURFACE = 3, 35, 44  # fields of TrainerSpec
+MODEL_TYPE, UNK_SURFACE = 3, 44  # fields of TrainerSpec
 BOS_PIECE, EOS_PIECE, PAD_PIECE = 46, 47, 48
 _PIECE_TEXT, _PIECE_SCORE, _PIECE_TYPE = 1, 2, 3  # fields of SentencePiece
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
@@ -30,11 +30,6 @@ class PieceType(IntEnum):
     BYTE = 6
 
 
-def number_field(number: int, value: int) -> bytes:
-    """A field with an unsigned integer, an enum or a boolean."""
-    return _varint(number << 3 | _VARINT) + _varint(value)
-
-
 def bytes_field(number: int, value: bytes) -> bytes:
     """A field with a string or another message."""
     return _varint(number << 3 | _BYTES) + _varint(len(value)) + value
@@ -43,7 +38,8 @@ def bytes_field(number: int, value: bytes) -> bytes:
 def piece_field(text: str, score: float = 0.0, kind: PieceType = PieceType.NORMAL) -> bytes:
     """A piece of a sentencepiece model, as a field of ModelProto."""
     score_field = _varint(_PIECE_SCORE << 3 | _FIXED32) + struct.pack("<f", score)
-    return bytes_field(PIECE, bytes_field(_PIECE_TEXT, text.encode()) + score_field + number_field(_PIECE_TYPE, kind))
+    type_field = _varint(_PIECE_TYPE << 3 | _VARINT) + _varint(kind)
+    return bytes_field(PIECE, bytes_field(_PIECE_TEXT, text.encode()) + score_field + type_field)
 
 
 def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:

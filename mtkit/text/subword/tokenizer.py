@@ -60,7 +60,8 @@ class Tokenizer:
         self.model = model
         listed = open_vocabulary(model)
         self.is_codes = isinstance(listed, BpeCodes)
-        self._processor: Any = listed or sentencepiece.SentencePieceProcessor(model_proto=model)
+        p: Any = listed or sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._processor = p
         self._is_listed = listed is not None
         # models of other programs lack the special tokens, or have them after the others
         if listed is not None or self._processor.piece_to_id(SPECIAL_TOKENS[0]) != FIRST_SPECIAL_ID:
@@ -70,13 +71,10 @@ class Tokenizer:
             self._alphabet = ByteLevel() if is_byte_level else PrivateUse()
         self.is_byte_level = isinstance(self._alphabet, ByteLevel)
         self.normalisation: Normalisation = normalisation
-        self.vocab = Vocab(
-            size=self._processor.get_piece_size(),
-            pad=self._processor.pad_id(),
-            unk=self._processor.unk_id(),
-            bos=self._processor.bos_id(),
-            eos=self._processor.eos_id(),
-        )
+        if listed is None:
+            self.vocab = Vocab(p.get_piece_size(), p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())
+        else:
+            self.vocab = listed.vocab
         self._sampler: Callable[..., list[int]] | None = None  # built on first use
         self._is_byte = [self._processor.is_byte(token_id) for token_id in range(self.vocab.size)]
 
@@ -100,7 +98,7 @@ class Tokenizer:
     def unsupported(self) -> str | None:
         """Reason why a model of other settings cannot be used, or None."""
         try:
-            pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
+            pieces = self.model_pieces
         except UnicodeDecodeError:
             return "a token of the model is not UTF-8, so that the file is damaged"
         control = {pieces[token_id] for token_id in self.special_ids}
@@ -202,8 +200,7 @@ class Tokenizer:
 
     @cached_property
     def _token_strings(self) -> list[str]:
-        pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
-        return [self._alphabet.unescape_token(piece) for piece in pieces]
+        return [self._alphabet.unescape_token(piece) for piece in self.model_pieces]
 
     @cached_property
     def characters(self) -> frozenset[str] | None:
@@ -217,7 +214,7 @@ class Tokenizer:
         The concatenation equals the decoded text, except for the space before the first word or after the last, and
         for bytes that form no character.
         """
-        pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
+        pieces = self.model_pieces
         texts = [self._processor.surface(piece) for piece in pieces] if self._is_listed else pieces
         surfaces = [self._alphabet.piece_bytes(text) for text in texts]
         for token_id in self.special_ids:

@@ -43,7 +43,7 @@ def test_any_codes_give_any_text_back(version: str) -> None:
         assert tokenizer.decode_tokens(tokenizer.encode_as_tokens(lines)) == lines
         sampled = [codes.sample(line, seed=1, alpha=0.3) for line in lines]
         assert codes.decode(sampled) == lines
-        control = {token_id for token_id in range(codes.get_piece_size()) if codes.is_control(token_id)}
+        control = {token_id for token_id in range(codes.vocab.size) if codes.is_control(token_id)}
         assert not control & {token_id for ids in codes.encode(lines) for token_id in ids}
 
 

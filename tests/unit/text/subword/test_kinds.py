@@ -113,7 +113,7 @@ def test_wordpiece_segments_as_hugging_face(wordpiece, line) -> None:
 def test_wordpiece_of_a_known_vocabulary() -> None:
     model = WordPiece(WordPiece.header + "\n▁\n▁un\n##aff\n##able\n##a\n##f\n▁unaff\n".encode())
     assert model.encode(["unaffable  unafx"], out_type=str) == [["▁unaff", "##able", "▁", "▁unafx"]]
-    assert model.encode(["unafx"]) == [[model.unk_id()]]
+    assert model.encode(["unafx"]) == [[model.vocab.unk]]
     for content in (WordPiece.header, WordPiece.header + b"\n", b"#wordpiece 2\nx\n", WordPiece.header + b"\n\xff\n"):
         with pytest.raises(RuntimeError, match="not"):
             WordPiece(content)
