@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from mtkit.corpus.config import CleaningConfig
 from mtkit.corpus.order.prefetch import prefetch
-from mtkit.corpus.store import MANIFEST, Manifest, SideStats, StoreWriter
+from mtkit.corpus.store import MANIFEST, SIDES, Manifest, SideStats, StoreWriter
 from mtkit.display import count_of
 from mtkit.errors import DataError
 from mtkit.io.files import atomic_folder, hash_file
 from mtkit.io.records import write_record
 from mtkit.text.lines import Text, TextSubset, check_line_counts, line_numbers, path_of, read_lines
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.subword.tokenizer import Side, Tokenizer
+from mtkit.text.subword.tokenizer import Side
 from mtkit.text.tokenizer import TokenizerPair
 
 _BLOCK_PAIRS = 25_000  # pairs segmented at a time: enough to keep the threads busy
@@ -153,11 +153,22 @@ def binarise(
                 _write(block, writer, report, tokenizers, cleaning, prefix=prefix, threads=threads)
         if not writer.samples:
             raise DataError(f"{src} and {tgt}: no pairs are left after cleaning: " + "; ".join(report.summary()))
+        stats: dict[Side, SideStats] = {}
+        for side, path in zip(SIDES, map(path_of, (src, tgt)), strict=True):
+            max_length, line = writer.max_lengths[side]
+            stats[side] = SideStats(
+                path=str(path),
+                sha256=hash_file(path),
+                vocab=tokenizers.of(side).vocab,
+                num_tokens=writer.num_tokens[side],
+                max_length=max_length,
+                max_length_line=line,
+            )
         manifest = Manifest(
             samples=writer.samples,
             tokenizer=tokenizers.hash(),
-            src=_side_stats("src", path_of(src), tokenizers.src, writer),
-            tgt=_side_stats("tgt", path_of(tgt), tokenizers.tgt, writer),
+            src=stats["src"],
+            tgt=stats["tgt"],
             columns=writer.columns(),
             cleaning=None if cleaning is None else asdict(cleaning),
             report=report.as_json(),
@@ -219,15 +230,3 @@ def _lengths(lines: list[str], ids: list[list[int]]) -> NDArray[np.int64]:
     lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
     lengths[np.fromiter(map(str.isspace, lines), dtype=bool, count=len(lines))] = 0
     return lengths
-
-
-def _side_stats(side: Side, path: Path, tokenizer: Tokenizer, writer: StoreWriter) -> SideStats:
-    max_length, line_number = writer.max_lengths[side]
-    return SideStats(
-        path=str(path),
-        sha256=hash_file(path),
-        vocab=tokenizer.vocab,
-        num_tokens=writer.num_tokens[side],
-        max_length=max_length,
-        max_length_line=line_number,
-    )

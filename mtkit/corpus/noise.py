@@ -89,7 +89,7 @@ class EmptySource:
     def __init__(self, config: LanguageModelConfig, vocab: NoiseVocab) -> None: ...
 
     def __call__(self, rows: Ragged, rng: RowRandom) -> NoisedBatch:
-        """See Noise."""
+        """Pair each sentence with an empty source."""
         return NoisedBatch(Ragged(rows.flat[:0], np.zeros(len(rows) + 1, dtype=np.int64)), rows)
 
 
@@ -107,7 +107,7 @@ class SpanCorruption:
         self.config, self.vocab = config, vocab
 
     def __call__(self, rows: Ragged, rng: RowRandom) -> NoisedBatch:
-        """See Noise."""
+        """Replace spans by sentinels."""
         lengths = rows.lengths
         num_removed, num_spans = self._span_counts(lengths)
         kept_lengths = rng.random_partition(lengths - num_removed, num_spans, _KEPT)  # [all spans]
@@ -153,7 +153,7 @@ class BartNoise:
         self.config, self.vocab = config, vocab
 
     def __call__(self, rows: Ragged, rng: RowRandom) -> NoisedBatch:
-        """See Noise."""
+        """Corrupt each sentence by the steps whose rate is not 0."""
         config = self.config
         src = Ragged(rows.flat.astype(np.int64), rows.offsets)
         if config.permute_sentences:
@@ -223,7 +223,7 @@ class MLMMasking:
         self.config, self.vocab = config, vocab
 
     def __call__(self, rows: Ragged, rng: RowRandom) -> NoisedBatch:
-        """See Noise; both sides have the same lengths."""
+        """Mask tokens; both sides have the same lengths."""
         lengths, text_ids, config = rows.lengths, self.vocab.text_ids, self.config
         counts = np.minimum(np.maximum(np.rint(lengths * config.masking_rate), 1), lengths).astype(np.int64)  # [R]
         chosen = rng.choose_k(lengths, counts, _CHOSEN)  # [T], as all below

@@ -34,14 +34,22 @@ class FileLock:
 
     _held: ClassVar[weakref.WeakSet[FileLock]] = weakref.WeakSet()
 
-    def __init__(self, path: Path, subject: Path, *, remove: bool) -> None:
-        """Take the lock file, the path that messages name, and whether the lock file is removed in the end."""
+    def __init__(self, path: Path, subject: Path, *, remove: bool, make_folder: bool = False) -> None:
+        """Take the lock file and the path that messages name.
+
+        Args:
+            remove: whether the lock file is removed in the end.
+            make_folder: whether the folder of the lock file is created.
+        """
         self.path = path
         self.subject = subject
-        self.remove = remove
+        self.make_folder, self.remove = make_folder, remove
         self._handle: int | None = None
 
     def __enter__(self) -> Self:
+        if self.make_folder:
+            with translate_write_errors(self.subject):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
         while self._handle is None:
             self._handle = self._try()
         FileLock._held.add(self)
@@ -91,12 +99,7 @@ class RunLock(FileLock):
     """Lock of a run folder, which is created; its file `.lock` remains."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder / ".lock", folder, remove=False)
-
-    def __enter__(self) -> Self:
-        with translate_write_errors(self.subject):
-            self.subject.mkdir(parents=True, exist_ok=True)
-        return super().__enter__()
+        super().__init__(folder / ".lock", folder, make_folder=True, remove=False)
 
 
 class OutputLock(FileLock):
@@ -108,14 +111,7 @@ class OutputLock(FileLock):
 
     def __init__(self, path: Path, *, make_parents: bool = False) -> None:
         path = Path(os.path.realpath(path))
-        super().__init__(path.with_name(f".{path.name}.lock"), path, remove=True)
-        self._make_parents = make_parents
-
-    def __enter__(self) -> Self:
-        with translate_write_errors(self.subject):
-            if self._make_parents:
-                self.subject.parent.mkdir(parents=True, exist_ok=True)
-        return super().__enter__()
+        super().__init__(path.with_name(f".{path.name}.lock"), path, make_folder=make_parents, remove=True)
 
 
 def is_locked(folder: Path) -> bool:

@@ -118,7 +118,7 @@ class MappedVocabulary(NamedVocabulary):
         return self.token_list.unk if token_id in self._hidden else token_id
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
-        """See SubwordSampler."""
+        """A random segmentation of the sentencepiece model."""
         return [self._mapped[piece] for piece in self._sampler(line, seed=seed, alpha=alpha)]
 
     @cached_property
