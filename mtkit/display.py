@@ -39,7 +39,7 @@ def _shorten(line: str, max_line: int) -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """Return a number with its noun: "1 pair", "1,234 pairs"; the noun takes -s."""
+    """A number with its noun: "1 pair", "1,234 pairs"; the noun takes -s."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -54,7 +54,7 @@ def format_duration(seconds: float) -> str:
 
 
 def about_duration(seconds: float) -> str:
-    """Return a duration as an estimate: "about 3 hours", or "less than a second"."""
+    """A duration as an estimate: "about 3 hours", or "less than a second"."""
     return format_duration(seconds) if seconds < 1 else f"about {format_duration(seconds)}"
 
 

@@ -40,7 +40,7 @@ _chosen_device: ContextVar[torch.device | None] = ContextVar("_chosen_device", d
 
 
 def parse_device(name: str | None) -> torch.device:
-    """Return the device of this name, such as cpu or cuda:1; for None the default one.
+    """The device of this name, such as cpu or cuda:1; for None the default one.
 
     Raises:
         UsageError: the device does not exist, or this installation of torch cannot use it.
@@ -63,7 +63,7 @@ def parse_device(name: str | None) -> torch.device:
 
 
 def _devices() -> list[str]:
-    """Return the names of the devices that this installation of torch can use."""
+    """The names of the devices that this installation of torch can use."""
     import torch
 
     gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
@@ -71,7 +71,7 @@ def _devices() -> list[str]:
 
 
 def default_device() -> torch.device:
-    """Return the device of `on_device`; without one, the GPU if there is one, else the CPU."""
+    """The device of `on_device`; without one, the GPU if there is one, else the CPU."""
     import torch
 
     chosen = _chosen_device.get()
@@ -92,13 +92,13 @@ def runs_on_cpu(name: str | None) -> bool:
 
 
 def available_cores(cgroup: Path = CGROUP, process: Path = PROCESS_CGROUP) -> int:
-    """Return the number of cores, a part of one counting as one; a quota is of the control group or of one above it."""
+    """The number of cores, a part of one counting as one; a quota is of the control group or of one above it."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([cores, *(math.ceil(quota) for quota in _quotas(cgroup, process))]))
 
 
 def _quotas(cgroup: Path, process: Path) -> Iterator[float]:
-    """Yield the cores of each quota, of control groups version 2 (cpu.max: microseconds of a period) or 1."""
+    """The cores of each quota, of control groups version 2 (cpu.max: microseconds of a period) or 1."""
     with suppress(OSError, ValueError, ZeroDivisionError):  # not those files: no quota is known
         names = [line.split(":", 2)[1:] for line in process.read_text(encoding="utf-8").strip().split("\n")]
         inside = next((path for controllers, path in names if controllers in ("", "cpu", "cpu,cpuacct")), "/")
@@ -134,7 +134,7 @@ def limit_spinning() -> None:
 
 
 def num_threads() -> int:
-    """Return the number of threads of a computation on the CPU."""
+    """The number of threads of a computation on the CPU."""
     if _num_threads is not None:
         return _num_threads
     if "torch" in sys.modules:
@@ -233,13 +233,13 @@ def cpu_has_bf16(cpuinfo: Path) -> bool:
 
 
 def cpu_flags(cpuinfo: Path = CPUINFO) -> set[str]:
-    """Return the names of the processor's instruction sets, as Linux lists them; empty if unknown."""
+    """The names of the processor's instruction sets, as Linux lists them; empty if unknown."""
     lines = _cpuinfo_lines(cpuinfo)
     return {flag for line in lines if line.lower().startswith(("flags", "features")) for flag in line.split()}
 
 
 def cpu_name(cpuinfo: Path = CPUINFO) -> str:
-    """Return the name of the processor's model."""
+    """The name of the processor's model."""
     names = (line.partition(":")[2].strip() for line in _cpuinfo_lines(cpuinfo) if line.startswith("model name"))
     return next(names, platform.processor() or platform.machine())
 
@@ -249,7 +249,7 @@ def _cpuinfo_lines(cpuinfo: Path) -> list[str]:
 
 
 def free_memory(device: torch.device) -> int:
-    """Return the bytes that can still be allocated on the device; if unknown, half of the machine's RAM."""
+    """The bytes that can still be allocated on the device; if unknown, half of the machine's RAM."""
     if device.type == "cuda":
         import torch
 
@@ -258,7 +258,7 @@ def free_memory(device: torch.device) -> int:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Return the peak memory of this process in bytes: of tensors on a GPU, of the whole process on a CPU."""
+    """The peak memory of this process in bytes: of tensors on a GPU, of the whole process on a CPU."""
     if device.type == "cuda":
         import torch
 
@@ -268,7 +268,7 @@ def peak_memory(device: torch.device) -> int:
 
 
 def memory_of(pids: Iterable[int]) -> int:
-    """Return the bytes in memory of processes together: what each has alone, and once what they share.
+    """The bytes in memory of processes together: what each has alone, and once what they share.
 
     Only on Linux; `peak_memory` of each process counts shared memory in each.
     """

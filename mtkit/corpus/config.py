@@ -78,7 +78,7 @@ class TrainMonolingualFile(TrainingShare, MonolingualFile):
 
 
 def training_text(files: TrainParallelFiles | TrainMonolingualFile) -> tuple[Text, Text]:
-    """Return the source and target lines of a training corpus."""
+    """The source and target lines of a training corpus."""
     if files.limit is None:
         return files.src, files.tgt
     return TextSubset(files.src, files.limit), TextSubset(files.tgt, files.limit)

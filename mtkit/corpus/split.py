@@ -45,11 +45,11 @@ class SplitLimits:
     max_characters: int = MAX_CHARACTERS
 
     def of_lines(self) -> str:
-        """Return the lengths that are never held out, in words."""
+        """The lengths that are never held out, in words."""
         return f"under {self.min_characters:,} or over {self.max_characters:,}"
 
     def part_of(self, position: float) -> Part:
-        """Return the part of a pair or document with this hash."""
+        """The part of a pair or document with this hash."""
         return "valid" if position < self.valid else "test" if position < self.test else "train"
 
 
@@ -72,7 +72,7 @@ class TextFindings:
     limits: str = ""
 
     def describe(self) -> list[str]:
-        """Return the findings as sentences."""
+        """The findings as sentences."""
         found = {
             "with an empty side, dropped in training": self.empty,
             "found more than once": self.duplicates,
@@ -86,12 +86,12 @@ class TextFindings:
 
 
 def position_of(text: str) -> float:
-    """Return the hash of a text as a number from 0 to 1."""
+    """The hash of a text as a number from 0 to 1."""
     return int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:8], "big") / 2**64
 
 
 def normalised(line: str) -> str:
-    """Return a line without differences of case and spaces, by which pairs of train are compared with held-out ones."""
+    """A line without differences of case and spaces, by which pairs of train are compared with held-out ones."""
     return " ".join(line.casefold().split())
 
 
@@ -110,7 +110,7 @@ class PairPositions:
     findings: TextFindings
 
     def positions(self, limits: SplitLimits) -> NDArray[np.float64]:
-        """Return the hash of each pair, and 2 for a pair that is never held out, since it is too short or too long."""
+        """The hash of each pair, and 2 for a pair that is never held out, since it is too short or too long."""
         if self.has_documents:
             return self.hashes
         is_usual = (self.lengths.min(axis=1) >= limits.min_characters) & (
@@ -156,7 +156,7 @@ class PairPositions:
 
 
 def _above(ordered: NDArray[np.float64], value: float) -> float:
-    """Return the next larger hash; 2 if there is none."""
+    """The next larger hash; 2 if there is none."""
     index = int(np.searchsorted(ordered, value, side="right"))
     return float(ordered[index]) if index < len(ordered) else 2.0
 
@@ -237,5 +237,5 @@ class HeldOutLines:
 
 
 def read_pairs(src: Path, tgt: Path) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of two files of equal length."""
+    """The pairs of two files of equal length."""
     return zip(read_lines(src), read_lines(tgt), strict=True)

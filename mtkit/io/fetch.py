@@ -86,7 +86,7 @@ def fetch(corpus: str, folder: Path, *, base: str | None = None, progress: Progr
 
 
 def _path_inside(folder: Path, name: str) -> Path:
-    """Return the path of a file in a folder; ValueError if the name would lead outside it."""
+    """The path of a file in a folder; ValueError if the name would lead outside it."""
     parts = PurePosixPath(name).parts
     if len(parts) != 1 or parts[0] in ("..", "/") or "\\" in name:
         raise ValueError(f"{name!r} is not a plain file name")
@@ -188,7 +188,7 @@ def _write_chunks(response: http.client.HTTPResponse, part: Path, url: str, offs
 
 
 def _chunks(response: http.client.HTTPResponse, url: str) -> Iterator[bytes]:
-    """Yield the chunks of a response; network errors are translated here, disk errors where chunks are written."""
+    """The chunks of a response; network errors are translated here, disk errors where chunks are written."""
     try:
         while chunk := response.read(_CHUNK):
             yield chunk

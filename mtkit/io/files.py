@@ -27,7 +27,6 @@ from typing import Any
 from mtkit.errors import MissingInputError, ReadWriteError, UsageError
 from mtkit.io.json_text import encode_json
 
-_CHUNK = 1 << 20  # bytes read at a time
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp", re.DOTALL)
 _NAME = re.compile(r"\.(?P<name>.+)\.(?P<host>[^.]+)\.(?P<pid>\d+)\.tmp", re.DOTALL)
 MAX_QUOTED = 200  # characters of a path that is too long
@@ -62,7 +61,7 @@ def translate_read_errors(path: Path, *, allow_stream: bool = False) -> Iterator
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a file. Errors as `translate_read_errors`."""
+    """The bytes of a file. Errors as `translate_read_errors`."""
     with translate_read_errors(path):
         return path.read_bytes()
 
@@ -101,7 +100,7 @@ def _reason(error: OSError) -> str:
 
 @contextlib.contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to; at the end of the block it is renamed to `path`, or removed after an error.
+    """A temporary path to write to; at the end of the block it is renamed to `path`, or removed after an error.
 
     An existing file is replaced and its permissions are kept. A symbolic link is followed. A device or pipe is written
     to directly.
@@ -182,7 +181,7 @@ def write_json(path: Path, content: Any) -> None:
 
 @contextlib.contextmanager
 def atomic_folder(final: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder; at the end of the block it replaces `final`, or is removed after an error.
+    """An empty temporary folder; at the end of the block it replaces `final`, or is removed after an error.
 
     Raises:
         ReadWriteError: as `translate_write_errors`.
@@ -195,7 +194,7 @@ def atomic_folder(final: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def temporary_folder(final: Path) -> Iterator[Path]:
-    """Yield an empty folder beside a file or folder, and remove it; those of killed processes are removed too.
+    """An empty folder beside a file or folder, which is removed in the end; those of killed processes are removed too.
 
     Raises:
         ReadWriteError: as `translate_write_errors`.
@@ -285,20 +284,17 @@ def require_utf8_name(folder: Path) -> None:
 
 
 def hash_file(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, in hexadecimal.
+    """The SHA-256 of a file's bytes, in hexadecimal.
 
     Raises:
         MissingInputError, ReadWriteError: as `translate_read_errors`.
     """
-    digest = hashlib.sha256()
     with translate_read_errors(path), path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hash_files(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file in a folder, by name.
+    """The SHA-256 of every file in a folder, by name.
 
     Raises:
         MissingInputError, ReadWriteError: as `translate_read_errors`.
@@ -308,7 +304,7 @@ def hash_files(folder: Path) -> dict[str, str]:
 
 
 def changed_files(folder: Path, hashes: Mapping[str, str]) -> list[str]:
-    """Return the names of files that are missing or whose hash differs.
+    """The names of files that are missing or whose hash differs.
 
     Args:
         hashes: expected SHA-256 by file name.
@@ -316,12 +312,8 @@ def changed_files(folder: Path, hashes: Mapping[str, str]) -> list[str]:
     Raises:
         ReadWriteError: a file cannot be read.
     """
-    changed = []
-    for name, expected in hashes.items():
-        path = folder / name
-        if not path.is_file() or hash_file(path) != expected:
-            changed.append(name)
-    return changed
+    paths = {name: folder / name for name in hashes}
+    return [name for name, path in paths.items() if not path.is_file() or hash_file(path) != hashes[name]]
 
 
 @cache
@@ -336,7 +328,7 @@ def host_name() -> str:
 
 
 def temporary_beside(path: Path) -> Path:
-    """Return a path in the same folder, thus on the same file system, that no other process uses."""
+    """A path in the same folder, thus on the same file system, that no other process uses."""
     return path.with_name(f".{path.name}.{host_name()}.{os.getpid()}.tmp")
 
 

@@ -65,7 +65,7 @@ def is_record(path: Path) -> bool:
 
 
 def older_format(path: Path) -> tuple[int, str] | None:
-    """Return the keys `format` and `mtkit` of a JSON file from before records had checksums; None for any other file.
+    """The keys `format` and `mtkit` of a JSON file from before records had checksums; None for any other file.
 
     Raises:
         MissingInputError, ReadWriteError: as `translate_read_errors`.
@@ -106,14 +106,14 @@ def is_text_record(path: Path) -> bool:
 
 
 def record_line(content: Mapping[str, Any]) -> bytes:
-    """Return a JSON object with its checksum, as one line."""
+    """A JSON object with its checksum, as one line."""
     text = json.dumps({**content, "crc32": "0" * 8}, ensure_ascii=False, allow_nan=False)
     head = encode_json(text)[: -len(_line_end(b""))]
     return head + _line_end(head) + b"\n"
 
 
 def parse_record_line(line: bytes) -> Json | None:
-    """Return the content of a line of `record_line`, without its newline; None if it is incomplete or damaged."""
+    """The content of a line of `record_line`, without its newline; None if it is incomplete or damaged."""
     size = len(_line_end(b""))
     content = _read_json(line) if line[-size:] == _line_end(line[:-size]) else None
     if content is not None:
@@ -134,7 +134,7 @@ def _line_end(head: bytes) -> bytes:
 
 
 def _checked(path: Path, end: Callable[[bytes], bytes], remedy: str) -> bytes:
-    """Return the bytes of a record (of a text without its comment) after comparing them with its end."""
+    """The bytes of a record (of a text without its comment) after comparing them with its end."""
     content = read_file(path)
     size = len(end(b""))
     if content[-size:] != end(content[:-size]):

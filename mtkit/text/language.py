@@ -57,13 +57,13 @@ CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # as recipes and options
 
 
 def stem_of(path: Path) -> str:
-    """Return the name of a file without its language and the suffixes of compression: news.de.gz -> news."""
+    """The name of a file without its language and the suffixes of compression: news.de.gz -> news."""
     parts = _parts(path)
     return ".".join(parts[:-1]) if len(parts) > 1 and _code(parts[-1]) else ".".join(parts)
 
 
 def language_of_name(path: Path) -> str | None:
-    """Return the language that a file name ends with: train.de.gz, corpus-en.txt, test.swa, x.zh-CN; None if none."""
+    """The language that a file name ends with: train.de.gz, corpus-en.txt, test.swa, x.zh-CN; None if none."""
     return _code(_parts(path)[-1])
 
 
@@ -79,7 +79,7 @@ def _code(part: str) -> str | None:
 
 
 def language_code(name: str) -> str | None:
-    """Return the code of a language that a recipe names as de, deu, zh-CN or zh_Hans; None if it is unknown."""
+    """The code of a language that a recipe names as de, deu, zh-CN or zh_Hans; None if it is unknown."""
     subtag = re.split("[-_]", name.lower())[0]
     return subtag if subtag in TWO_LETTERS else THREE_LETTERS.get(subtag)
 
@@ -98,7 +98,7 @@ def can_classify() -> bool:
 
 
 def language_of_text(lines: Iterable[str]) -> str | None:
-    """Return the language of the first lines of a text; None if it is unclear, or py3langid is not installed."""
+    """The language of the first lines of a text; None if it is unclear, or py3langid is not installed."""
     text = " ".join(line for line in itertools.islice(lines, CLASSIFIED_LINES) if line)[:CLASSIFIED_CHARACTERS]
     code, probability = next(iter(rank_languages(text)), (None, 0.0))
     return code if probability >= MIN_PROBABILITY else None

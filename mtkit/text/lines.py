@@ -110,7 +110,7 @@ def require_list(name: str, values: object) -> None:
 
 
 def list_of_texts(name: str, values: object) -> list[str]:
-    """Return an argument of a public function as a list of texts. Arguments and errors as `require_list`."""
+    """An argument of a public function as a list of texts. Arguments and errors as `require_list`."""
     require_list(name, values)
     texts = list(cast(Iterable[str], values))
     for index, text in enumerate(texts):
@@ -176,7 +176,7 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
 
 
 def _decode(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Yield the lines of decompressed bytes; see `decode_lines`."""
+    """The lines of decompressed bytes; see `decode_lines`."""
     done = 0  # lines yielded
     rest = bytearray()  # the beginning of a line whose end has not been read yet
     is_first = True
@@ -202,7 +202,7 @@ def _without_bom(block: bytes, is_first: bool) -> bytes:
 
 
 def _decode_block(block: bytes, name: str, done: int) -> Generator[str, None, int]:
-    """Yield the lines of a block that ends at a line end; return their number."""
+    """The lines of a block that ends at a line end; the generator returns their number."""
     try:
         text = block.decode()
     except UnicodeDecodeError as error:

@@ -92,14 +92,14 @@ class SettingNames:
     character_coverage: str | None = "tokenizer.character_coverage"
 
     def too_large(self, config: TokenizerConfig, files: str, largest: int) -> DataError:
-        """Return the error of a vocabulary that is larger than a text can give."""
+        """The error of a vocabulary that is larger than a text can give."""
         return DataError(
             f"{self.vocab_size}: {config.vocab_size} is too large for the text of {files}; the maximum for model_type "
             f"{config.model_type} is {largest}"
         )
 
     def too_small(self, config: TokenizerConfig, files: str, *, smallest: int, reserved: int) -> DataError:
-        """Return the error of a vocabulary without room for its characters.
+        """The error of a vocabulary without room for its characters.
 
         Args:
             reserved: number of tokens that are no text.
@@ -117,7 +117,7 @@ class SettingNames:
         )
 
     def too_rare(self, config: TokenizerConfig, files: str, most: int) -> DataError:
-        """Return the error of a vocabulary that would be empty; `most`: occurrences of the most frequent word."""
+        """The error of a vocabulary that would be empty; `most`: occurrences of the most frequent word."""
         return DataError(
             f"{self.min_frequency}: no {config.model_type} of {files} occurs {config.min_frequency} times; lower it to "
             f"at most {most}"
@@ -139,24 +139,21 @@ def train_pair(
         DataError, MissingInputError, ReadWriteError: as `train_tokenizer`.
     """
     groups = [[*src_files, *tgt_files]] if config.shared else [list(src_files), list(tgt_files)]
-    prefixes = [folder / Path(name).stem for name in model_names(config.shared)]
-    reports = [train_tokenizer(files, prefix, config) for files, prefix in zip(groups, prefixes, strict=True)]
-    sides = [
-        Tokenizer.load(prefix.with_name(prefix.name + ".model"), normalisation=config.normalisation)
-        for prefix in prefixes
-    ]
+    stems = [folder / Path(name).stem for name in model_names(config.shared)]
+    reports = [train_tokenizer(files, stem, config) for files, stem in zip(groups, stems, strict=True)]
+    sides = [Tokenizer.load(stem.with_name(stem.name + ".model"), normalisation=config.normalisation) for stem in stems]
     forms = None if config.normaliser == "none" else kept_forms(line for file in src_files for line in read_lines(file))
     TokenizerPair(src=sides[0], tgt=sides[-1], config=config, forms=forms).save(folder)
     return reports
 
 
 def train_tokenizer(
-    files: Sequence[Text], prefix: Path, config: TokenizerConfig, *, names: SettingNames = RECIPE_KEYS
+    files: Sequence[Text], stem: Path, config: TokenizerConfig, *, names: SettingNames = RECIPE_KEYS
 ) -> TokenizerReport:
-    """Train one model on all lines of the files; write `PREFIX.model` and the readable `PREFIX.vocab`.
+    """Train one model on all lines of the files; write `STEM.model` and the readable `STEM.vocab`.
 
     Args:
-        prefix: path without the endings.
+        stem: path without the endings.
 
     Raises:
         DataError: the text is empty or not UTF-8, or `vocab_size` is too large or too small for it.
@@ -177,9 +174,9 @@ def train_tokenizer(
     model = pad_vocabulary(model, config.pad_to_multiple_of)
     tokenizer = Tokenizer(model, normalisation=config.normalisation)
     report.vocab_size = tokenizer.vocab.size
-    write_bytes(prefix.with_name(prefix.name + ".model"), model)
+    write_bytes(stem.with_name(stem.name + ".model"), model)
     tokens = tokenizer.ids_to_tokens(range(report.vocab_size))
-    write_text(prefix.with_name(prefix.name + ".vocab"), "".join(f"{token}\n" for token in tokens))
+    write_text(stem.with_name(stem.name + ".vocab"), "".join(f"{token}\n" for token in tokens))
     return report
 
 

@@ -217,7 +217,7 @@ class UpdateSource(Protocol):
     """Source of training data, as a Loader is."""
 
     def updates(self, start: DataPosition) -> Generator[UpdateData, None, None]:
-        """Yield the data of updates from a position on, without end."""
+        """The data of updates from a position on, without end."""
         ...
 
 
@@ -291,7 +291,7 @@ class Loader:
             updates.close()
 
     def count_updates(self, epochs: float) -> int:
-        """Return the number of updates of a number of epochs, at least 1.
+        """The number of updates of a number of epochs, at least 1.
 
         It is exact for whole windows, at most _MAX_COUNTED. The updates of a part of a window, or of more windows, are
         in proportion to those that were planned. Epochs of corpora with weights are seldom whole windows.

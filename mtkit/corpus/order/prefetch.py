@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Any, TypeVar
 
 from mtkit.hardware import require_thread_memory
 
 T = TypeVar("T")
 
 
-class _End:
-    """Marks the end of an iterator."""
-
-
-_END: Final = _End()
+_END = object()  # marks the end of an iterator
 
 
 def prefetch(items: Generator[T, None, None], count: int) -> Generator[T, None, None]:
@@ -27,9 +23,9 @@ def prefetch(items: Generator[T, None, None], count: int) -> Generator[T, None, 
     """
     require_thread_memory()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch") as pool:
-        pending: deque[Future[T | _End]] = deque(pool.submit(next, items, _END) for _ in range(count))
+        pending: deque[Future[Any]] = deque(pool.submit(next, items, _END) for _ in range(count))
         try:
-            while not isinstance(item := pending.popleft().result(), _End):
+            while (item := pending.popleft().result()) is not _END:
                 pending.append(pool.submit(next, items, _END))
                 yield item
         finally:

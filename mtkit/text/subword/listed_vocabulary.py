@@ -306,9 +306,9 @@ class WordPiece(ListedVocabulary):
         pieces: list[str] = []
         start = 0
         while start < len(word):
-            prefix = _INSIDE if start else ""
+            mark = _INSIDE if start else ""
             for end in range(min(len(word), start + self._max_length), start, -1):
-                piece = prefix + word[start:end]
+                piece = mark + word[start:end]
                 if piece in self._ids and (end == start + 1 or not skips()):
                     break
             else:

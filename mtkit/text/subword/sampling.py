@@ -82,10 +82,10 @@ class SubwordSampler:
         """A segmentation sampled with probability proportional to (product of its piece probabilities) ^ alpha.
 
         Kudo 2018, sec. 3.3, https://arxiv.org/abs/1804.10959: forward filtering (the summed weight of all
-        segmentations of each prefix), then backward sampling from the end of the word.
+        segmentations of each beginning), then backward sampling from the end of the word.
         """
         scores = self._scores
-        prefix_log_sum = [0.0]  # log of the summed weights of all segmentations of the first `end` characters
+        log_sums = [0.0]  # log of the summed weights of all segmentations of the first `end` characters
         last_pieces: list[tuple[list[int], list[float]]] = [([], [])]  # by end: starts and weights of the last piece
         for end in range(1, len(word) + 1):
             starts, logs = [], []
@@ -94,10 +94,10 @@ class SubwordSampler:
                 score = scores.get(word[start:end], self._unk_score if start == end - 1 else None)
                 if score is not None:
                     starts.append(start)
-                    logs.append(prefix_log_sum[start] + alpha * score)
+                    logs.append(log_sums[start] + alpha * score)
             max_log = max(logs)
             weights = [math.exp(log - max_log) for log in logs]
-            prefix_log_sum.append(max_log + math.log(math.fsum(weights)))
+            log_sums.append(max_log + math.log(math.fsum(weights)))
             last_pieces.append((starts, weights))
         segments: list[str] = []
         end = len(word)
