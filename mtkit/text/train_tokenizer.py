@@ -279,9 +279,8 @@ def _train_model(
             sentence_iterator=source(),
             model_writer=model,
             model_type=_SENTENCEPIECE_TYPES.get(config.model_type, config.model_type),
-            vocab_size=max(
-                config.vocab_size, _min_vocab_size(config)
-            ),  # below that, it fails before it counts the characters
+            # below the minimum, it fails before it counts the characters
+            vocab_size=max(config.vocab_size, _min_vocab_size(config)),
             byte_fallback=config.byte_fallback,
             character_coverage=config.character_coverage,
             split_digits=config.split_digits,
