@@ -74,13 +74,15 @@ class ListedVocabulary(NamedVocabulary, ABC):
     def encode(self, lines: Sequence[str], *, num_threads: int = 1, out_type: type = int) -> Any:
         """The ids of each line, or with `out_type` str its tokens; an unknown word may be a token of its own."""
         tokens = [[token for word in self._words(line) for token in self._segment_cached(word)] for line in lines]
-        return tokens if out_type is str else [self.to_ids(each) for each in tokens]
+        return tokens if out_type is str else [self.piece_to_id(each) for each in tokens]
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
         """The ids of a line, of whose segmentation every step is skipped with probability alpha."""
         draw = random.Random(seed).random
-        words = self._words(line)
-        return self.to_ids(token for word in words for token in self._segment(word, lambda: draw() < alpha))
+        ids: list[int] = self.piece_to_id(
+            [token for word in self._words(line) for token in self._segment(word, lambda: draw() < alpha)]
+        )
+        return ids
 
     def is_byte(self, token_id: int) -> bool:
         """Return whether a token is a byte; none is."""
@@ -94,10 +96,6 @@ class ListedVocabulary(NamedVocabulary, ABC):
         """The names of ids or names without control tokens; a name that the vocabulary lacks is kept."""
         names = [token if isinstance(token, str) else self._names[token] for token in tokens]
         return [name for name in names if self._ids.get(name, UNK) == UNK or not self.is_control(self._ids[name])]
-
-    def to_ids(self, names: Iterable[str]) -> list[int]:
-        """The id of each name; that of the unknown token if there is none."""
-        return [self._ids.get(name, UNK) for name in names]
 
 
 def unused_names(known: Iterable[str]) -> Iterator[str]:
@@ -156,17 +154,18 @@ class BpeCodes(ListedVocabulary):
 
     def decode(self, lines: Sequence[Sequence[int | str]], *, num_threads: int = 1) -> list[str]:
         """The text of each sequence of ids or names; control tokens are dropped."""
-        return [self._join(self.text_names(tokens)) for tokens in lines]
+        texts = []
+        for names in map(self.text_names, lines):
+            surfaces = (
+                UNKNOWN_TEXT if name == CONTROL[UNK] else self.surface(name).replace(SPACE_MARK, " ") for name in names
+            )
+            text = "".join(surfaces)
+            texts.append(text[:-1] if names and not names[-1].endswith(CONTINUES) else text)
+        return texts
 
     def surface(self, name: str) -> str:
         """The text of a token, with U+2581 for the space after a word."""
         return name.removesuffix(CONTINUES) if name.endswith(CONTINUES) else name.rstrip(SPACE_MARK) + SPACE_MARK
-
-    def _join(self, names: Sequence[str]) -> str:
-        joined = "".join(
-            UNKNOWN_TEXT if name == CONTROL[UNK] else self.surface(name).replace(SPACE_MARK, " ") for name in names
-        )
-        return joined[:-1] if names and not names[-1].endswith(CONTINUES) else joined
 
     def _words(self, line: str) -> list[str]:
         return line.split(" ") if line else []
