@@ -17,7 +17,7 @@ from mtkit.inference.library import CONSTANTS, Constraints, SamplingSettings, Ta
 from mtkit.inference.packed_model import PackedTransformer
 from mtkit.inference.packing import address, check
 from mtkit.inference.threads import MIN_ROWS, run_together
-from mtkit.search.config import SamplingConfig, SearchConfig
+from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SearchSettings, SentenceRequest, SpecialIds
 from mtkit.search.support import options
 
@@ -36,7 +36,7 @@ class NativeSearch:
         self.model, self.settings = model, settings
         config, special_ids = settings.config, settings.special_ids
         self.width, self.n_best = config.num_hypotheses, config.num_kept
-        self.is_sampling = isinstance(config.method, SamplingConfig)
+        self.is_sampling = config.method.is_sampling
         self.is_greedy = config.is_single_path and not self.is_sampling
         # by the fields of the structures; a single path ignores the stopping rules
         told = {"stops_early": True, "enough_ends": self.width, **options("native", config)}

@@ -312,7 +312,8 @@ class Translator:
                 line = segments[len(lists)].line
                 named = name_line(line, error, remedy=_OOM_REMEDY)
                 end.move(line, NonFiniteError(error.model, line) if isinstance(error, NonFiniteError) else named)
-        for segment, hypotheses in itertools.zip_longest(segments, lists, fillvalue=[]):  # none after an error
+        lists += [[]] * (len(segments) - len(lists))  # after an error
+        for segment, hypotheses in zip(segments, lists, strict=True):
             segment.hypotheses = hypotheses[: self.search.n_best]
 
 
