@@ -382,7 +382,7 @@ def load_scorer(
         tokenizers,
         max_source_length=max_length,
         batch_tokens=options.batch_tokens,
-        prefix_ids=options.source_prefix.ids(tokenizers, max_source_length=max_length),
+        tag_ids=options.source_prefix.ids(tokenizers, max_source_length=max_length),
         report_oom=options.report_oom,
     )
 
