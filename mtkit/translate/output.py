@@ -69,8 +69,8 @@ def _alternatives(translation: Translation) -> Sequence[Alternative]:
 def as_json(translation: Translation, source: Line) -> str:
     """A JSON object with all fields; those of a source line that was JSON come first, as they are written there."""
     fields = source.json_text.strip().removesuffix("}").rstrip() if isinstance(source, ConstrainedLine) else ""
-    own = _dumps(translation.as_dict())
-    return f"{fields}, {own.removeprefix('{')}" if fields else own
+    result = _dumps(translation.as_dict())
+    return f"{fields}, {result.removeprefix('{')}" if fields else result
 
 
 def as_alignment(translation: Translation, source: Line) -> str:
