@@ -152,7 +152,8 @@ def translate_to_file(
     windows = HashedWindows(iter(lines), window_options(num_workers, flush_every))
     files = [(each.path, each.text) for each in output.destinations if each.path is not None and not each.is_stream]
     with ExitStack() as stack:
-        part, first = None, 1
+        part: PartFile | None = None
+        first = 1
         if files:
             path, *beside = [path for path, _ in files]
             part = stack.enter_context(open_part_file(path, output.header, beside=beside, resume=output.resume))
