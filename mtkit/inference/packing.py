@@ -177,9 +177,10 @@ class Packer:
 
     def norm(self, name: str, config: Any) -> ctypes.Structure:
         """The norm NAME, of a supported configuration."""
-        if config.kind == "none":
-            return Norm(kind=NORMS["none"])
+        kind = NORMS[config.kind]
+        if kind == CONSTANTS["NO_NORM"]:
+            return Norm(kind=kind)
         arrays = [self.weights.get(f"{name}.{part}") for part in ("weight", "bias")]
         weight, bias = (None if each is None else as_float32(each) for each in arrays)
         self.kept.append((weight, bias))
-        return Norm(weight=address(weight), bias=address(bias), epsilon=config.epsilon, kind=NORMS[config.kind])
+        return Norm(weight=address(weight), bias=address(bias), epsilon=config.epsilon, kind=kind)
