@@ -13,11 +13,9 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.vocab import SPECIAL_TOKENS, Vocab
+from mtkit.text.vocab import RESERVED_TOKENS, UNKNOWN_SURFACE, Vocab
 
-CONTROL = ("<pad>", "<unk>", "<s>", "</s>", *SPECIAL_TOKENS)
-UNK = 1
-UNKNOWN_TEXT = "\u2047 "  # of the unknown token, which ends a word
+UNK = RESERVED_TOKENS.index("<unk>")
 _MAX_CACHED_WORDS = 1 << 20
 _UNUSED = b"#unused: "  # begins a line with the number of tokens that pad the vocabulary
 _CHARACTERS = b"#characters: "  # begins a line with further characters of the vocabulary of BPE codes
@@ -57,7 +55,7 @@ class ListedVocabulary(NamedVocabulary, ABC):
 
     def __init__(self, names: Iterable[str], *, num_unused: int) -> None:
         """Number the names; a repeated one counts once."""
-        listed = list(dict.fromkeys((*CONTROL, *names)))
+        listed = list(dict.fromkeys((*RESERVED_TOKENS, *names)))
         self._first_unused = len(listed)
         listed += list(itertools.islice(unused_names(listed), num_unused))
         super().__init__(listed, Vocab(size=len(listed), pad=0, unk=UNK, bos=2, eos=3))
@@ -90,7 +88,7 @@ class ListedVocabulary(NamedVocabulary, ABC):
 
     def is_control(self, token_id: int) -> bool:
         """Return whether no text produces a token."""
-        return (token_id < len(CONTROL) and token_id != UNK) or token_id >= self._first_unused
+        return (token_id < len(RESERVED_TOKENS) and token_id != UNK) or token_id >= self._first_unused
 
     def text_names(self, tokens: Sequence[int | str]) -> list[str]:
         """The names of ids or names without control tokens; a name that the vocabulary lacks is kept."""
@@ -156,15 +154,14 @@ class BpeCodes(ListedVocabulary):
         """The text of each sequence of ids or names; control tokens are dropped."""
         texts = []
         for names in map(self.text_names, lines):
-            surfaces = (
-                UNKNOWN_TEXT if name == CONTROL[UNK] else self.surface(name).replace(SPACE_MARK, " ") for name in names
-            )
-            text = "".join(surfaces)
+            text = "".join(map(self.surface, names)).replace(SPACE_MARK, " ")
             texts.append(text[:-1] if names and not names[-1].endswith(CONTINUES) else text)
         return texts
 
     def surface(self, name: str) -> str:
         """The text of a token, with U+2581 for the space after a word."""
+        if name == RESERVED_TOKENS[UNK]:
+            return UNKNOWN_SURFACE + SPACE_MARK
         return name.removesuffix(CONTINUES) if name.endswith(CONTINUES) else name.rstrip(SPACE_MARK) + SPACE_MARK
 
     def _words(self, line: str) -> list[str]:
@@ -209,7 +206,7 @@ class BpeCodes(ListedVocabulary):
 
     def _known_or_spelled(self, symbol: str, end: str) -> list[str]:
         """The name of a symbol, or those of its characters if the vocabulary lacks it; the last name has this end."""
-        if symbol + end in self._ids and symbol + end not in CONTROL:
+        if symbol + end in self._ids and symbol + end not in RESERVED_TOKENS:
             return [symbol + end]
         return [*(character + CONTINUES for character in symbol[:-1]), symbol[-1] + end]
 
@@ -292,7 +289,7 @@ class WordPiece(ListedVocabulary):
 
     def surface(self, name: str) -> str:
         """The text of a token, with U+2581 for the space before a word."""
-        return SPACE_MARK + UNKNOWN_TEXT.strip() if name == CONTROL[UNK] else name.removeprefix(_INSIDE)
+        return SPACE_MARK + UNKNOWN_SURFACE if name == RESERVED_TOKENS[UNK] else name.removeprefix(_INSIDE)
 
     def _words(self, line: str) -> Iterable[str]:
         return (SPACE_MARK + word for word in line.split(" ")) if line else ()

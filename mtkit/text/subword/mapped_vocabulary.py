@@ -20,7 +20,6 @@ import sentencepiece
 from mtkit.io.json_text import parse_json
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.subword.listed_vocabulary import (
-    UNKNOWN_TEXT,
     BpeCodes,
     ListedVocabulary,
     NamedVocabulary,
@@ -30,7 +29,7 @@ from mtkit.text.subword.listed_vocabulary import (
 )
 from mtkit.text.subword.protobuf import PieceType, bytes_field, first_field, piece_field
 from mtkit.text.subword.sampling import SubwordSampler
-from mtkit.text.vocab import Vocab
+from mtkit.text.vocab import UNKNOWN_SURFACE, Vocab
 
 _VOCABULARY = 1000  # number of the field, among those that sentencepiece_model.proto leaves to others
 
@@ -139,7 +138,7 @@ class MappedVocabulary(NamedVocabulary):
 
     def surface(self, name: str) -> str:
         """The text of a token, with U+2581 for the space before a word."""
-        return SPACE_MARK + UNKNOWN_TEXT.strip() if self._ids.get(name) == self.vocab.unk else name
+        return SPACE_MARK + UNKNOWN_SURFACE if self._ids.get(name) == self.vocab.unk else name
 
     def is_byte(self, token_id: int) -> bool:
         """Return whether a token is a byte."""
