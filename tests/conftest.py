@@ -1,8 +1,8 @@
 """Tests run in one process per core, so each process and its children compute with one thread.
 
-`pytest -n 0` runs them in a single process with all threads. `pytest -m quick` collects the folders of QUICK alone,
-which take a minute. Signals that were ignored when pytest started, as after `nohup` or in the background of a shell,
-have their default action in tests.
+`pytest -n 0` runs them in a single process with all threads. `pytest` alone passes over the tests that are marked
+`whole` and takes a tenth of most generated inputs; `pytest --whole`, or a path, takes all. Signals that were ignored
+when pytest started, as after `nohup` or in the background of a shell, have their default action in tests.
 
 Generated inputs are the same in every run, so that a run tells of the code and not of a draw;
 `pytest --hypothesis-profile=drawn` draws others.
@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.toy import sampling
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
@@ -26,33 +26,33 @@ for number, action in {signal.SIGINT: signal.default_int_handler, signal.SIGHUP:
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, action)
 
-settings.register_profile("fixed", derandomize=True, deadline=None)  # no deadline: the machine may be busy
+settings.register_profile("whole", derandomize=True, deadline=None)  # no deadline: the machine may be busy
+settings.register_profile("sample", parent=settings.get_profile("whole"), max_examples=20)
 settings.register_profile("drawn", deadline=None)
-settings.load_profile("fixed")
-
-TESTS = Path(__file__).parent
-QUICK = [
-    TESTS / "unit" / folder
-    for folder in ("house", "layers/positions", "layers/recurrent", "recipe", "search", "training/optimisers")
-]
 
 
-@cache
-def is_quick(path: Path) -> bool:
-    """Whether a file of tests is in a folder of QUICK, or a folder is one of them, below or above one."""
-    return any(path.is_relative_to(folder) or folder.is_relative_to(path) for folder in QUICK)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option for all tests."""
+    parser.addoption("--whole", action="store_true", help="run the tests that are marked whole too, as a path does")
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Pass over what is not quick, if only quick tests are asked for: its import would take longer than they do."""
-    is_left_out = config.option.markexpr == "quick" and not is_quick(collection_path)
-    return True if is_left_out else None
+def pytest_configure(config: pytest.Config) -> None:
+    """Decide, once for all processes, whether this is a run of the whole, and how many inputs are generated."""
+    if not hasattr(config, "workerinput") and config.args_source is pytest.Config.ArgsSource.ARGS:
+        config.option.whole = True
+    sampling.is_whole = config.option.whole
+    if config.option.hypothesis_profile is None:
+        settings.load_profile("whole" if config.option.whole else "sample")
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the quick tests."""
-    if is_quick(item.path) and not any(item.iter_markers("slow")):
-        item.add_marker("quick")
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Pass over what only the whole has. Tests marked slow as well were asked for by `-m slow`."""
+    if config.option.whole:
+        return
+    left_out = {item for item in items if item.get_closest_marker("whole") and not item.get_closest_marker("slow")}
+    if left_out:
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True)

@@ -98,6 +98,7 @@ def test_a_check_that_fails_is_a_broken_promise(tmp_path: Path) -> None:
     assert (found.tried, found.survived) == (2, 1)
 
 
+@pytest.mark.whole
 def test_no_trial_is_counted_after_the_end_of_the_server(tmp_path: Path) -> None:
     with ForkServer() as server:
         server._process.kill()
@@ -107,6 +108,7 @@ def test_no_trial_is_counted_after_the_end_of_the_server(tmp_path: Path) -> None
     assert not (tmp_path / "records.jsonl").read_text()
 
 
+@pytest.mark.whole
 def test_a_process_that_is_killed_at_once(tmp_path: Path) -> None:
     with ForkServer() as server:
         for _ in range(20):
@@ -134,6 +136,7 @@ def test_records_are_continued_counted_and_reported(tmp_path: Path) -> None:
     assert result("kills", records).tried == 5
 
 
+@pytest.mark.whole
 def test_a_job_receives_signals_that_the_server_ignores(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

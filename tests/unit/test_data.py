@@ -23,6 +23,7 @@ def corpus() -> dict[str, list[tuple[str, str]]]:
     return {part: list(zip(sides[f"{part}.en"], sides[f"{part}.de"], strict=True)) for part in PARTS}
 
 
+@pytest.mark.whole
 def test_the_program_writes_the_same_bytes(tmp_path):
     generate.main(tmp_path)
     for part in PARTS:

@@ -19,6 +19,7 @@ from mtkit.pipeline import stages
 from mtkit.recipe.recipe import read_recipe
 from mtkit.study.load import read_study
 from tests.toy.runs import MODELS, RecordingDisplay, write_all
+from tests.toy.sampling import sampled
 from tests.toy.studies import STUDY
 
 COMMAND = "touch ran; echo 1"
@@ -45,7 +46,7 @@ def test_every_way_to_state_it_is_refused(folder: Path) -> None:
     """In the recipe or a base of it, as any kind of scalar; an override of the command line replaces it."""
     rng, random_commands = random.Random(1), ["true", COMMAND, "0", "no", "a: b", "é\u202e\x1b[31m"]
     for way, depth in itertools.product(WAYS, range(1, 5)):
-        for _ in range(10):
+        for _ in range(sampled(10, least=2)):
             command = rng.choice(random_commands)
             (folder / "b0.yaml").write_text("base: toy.yaml\n" + way.format(json.dumps(command)) + "\n")
             for number in range(1, depth):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
+from tests.toy.sampling import sampled
 
 SEQUENCES = ["\x1b]52;c;QUJD\x07", "\x1b[2J", "\u202e", "\x9b31m", "\r", "\x08" * 3, "\x1b]0;t\x1b\\", "\u2066", "\x7f"]
 OBEYED = {chr(code) for code in [*range(32), *range(0x7F, 0xA0)]} - {"\n", "\t"} | {"\u202e", "\u2066"}
@@ -51,7 +52,7 @@ def command(rng: random.Random, folder: Path) -> list[str]:
     ])  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(25))  # 250 commands
+@pytest.mark.parametrize("seed", range(sampled(25, least=2)))  # 250 commands
 def test_no_command_lets_a_sequence_through(seed: int, tmp_path: Path, capsys, monkeypatch) -> None:
     rng = random.Random(seed)
     monkeypatch.chdir(tmp_path)

@@ -179,7 +179,7 @@ def test_the_length_of_a_description_that_exceeds_the_memory(run: Run, folder: P
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of the address space")
-@pytest.mark.parametrize("command", ["train toy.yaml", "describe toy.yaml"])
+@pytest.mark.parametrize("command", ["train toy.yaml", pytest.param("describe toy.yaml", marks=pytest.mark.whole)])
 def test_little_memory(folder: Path, command: str) -> None:
     shell = f"ulimit -v 900000; exec {sys.executable} -m mtkit {command}"
     done = subprocess.run(shell, shell=True, cwd=folder, capture_output=True, text=True, check=False, timeout=120)

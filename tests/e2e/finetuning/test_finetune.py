@@ -169,6 +169,7 @@ def test_a_repeated_command_keeps_everything(mtkit, tmp_path: Path, monkeypatch)
     assert mtkit(*words, "--fresh")[0] == 0
 
 
+@pytest.mark.whole
 def test_killed_and_repeated_ends_with_the_same_bits(mtkit, tmp_path: Path, base: Path, monkeypatch) -> None:
     monkeypatch.setenv(matmul.VARIABLE, "blas")  # in both processes: on a busy machine they might measure another one
     matmul.use_library("blas")
@@ -241,6 +242,7 @@ def test_own_words_get_tokens_of_their_own(tmp_path: Path, capsys) -> None:
     assert "--extend-tokenizer changed since this fine-tuning was started" in capsys.readouterr().err
 
 
+@pytest.mark.whole
 def test_the_rate_is_measured_once(mtkit, tmp_path: Path, monkeypatch) -> None:
     own = write(tmp_path, "own", pairs(150, OWN, 2))
     code, _, err = mtkit(*own, *UPDATES[:2])

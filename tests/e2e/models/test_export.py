@@ -37,6 +37,7 @@ from mtkit.search.support import TABLE
 from mtkit.text.lines import read_lines
 from mtkit.translate.load import load_translator
 from mtkit.translate.translator import TranslationOptions
+from tests.toy.sampling import thinned
 from tests.toy.searches import random_search
 
 pytest.importorskip("ctranslate2")
@@ -93,7 +94,7 @@ def run_mtkit(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) ->
     return captured.out.split("\n")[:-1], captured.err
 
 
-@pytest.mark.parametrize("keys", SUPPORTED.values(), ids=SUPPORTED.keys())
+@pytest.mark.parametrize("keys", thinned(SUPPORTED.values(), 3), ids=SUPPORTED.keys())
 def test_supported_models_translate_equally(keys: dict[str, Any], toy_model: Make, text: Path, capsys) -> None:
     model, folder = str(toy_model(transformer(**keys))), str(text.parent / "exported")
     out, err = run_mtkit(capsys, "export", model, "--to", "ctranslate2", "-o", folder, "--check", str(text))

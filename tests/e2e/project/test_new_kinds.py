@@ -120,6 +120,7 @@ def test_new_kinds_of_transformer_parts(package: Path) -> None:
     assert re.search(r"\buniform\b", keys)
 
 
+@pytest.mark.whole
 def test_a_new_model_family(package: Path) -> None:
     shutil.copytree(NEW_KINDS / "bag_of_words", package / "models" / "bag_of_words")
     add_import(package, "models/config.py", "mtkit.models.bag_of_words.config", "BagOfWordsConfig")
@@ -128,6 +129,7 @@ def test_a_new_model_family(package: Path) -> None:
     assert re.search(r"\bbag_of_words\b", keys)
 
 
+@pytest.mark.whole
 def test_a_new_metric_is_a_module_and_a_row(package: Path) -> None:
     """Scores, intervals, tests, tables, report, model card, help and keys have it by its row alone."""
     shutil.copy(NEW_KINDS / "line_accuracy.py", package / "evaluation")
@@ -161,6 +163,7 @@ def test_a_new_metric_is_a_module_and_a_row(package: Path) -> None:
     assert run_python(package, "-c", program).stdout == "50.0\n"
 
 
+@pytest.mark.whole
 def test_a_changed_valid_set_is_noticed_under_a_copy_of_a_kind(package: Path) -> None:
     """The learning rate depends on the validation set by a capability of the schedule, not by its name."""
     schedules = package / "training/optimisers/schedule.py"

@@ -51,6 +51,7 @@ def test_the_source_distribution_has_what_compiles_and_nothing_compiled(project)
     assert not list(project.rglob("*.so"))
 
 
+@pytest.mark.whole
 def test_a_wheel_brings_the_library_of_each_instruction_set(project, tmp_path) -> None:
     compiler = hatch_build.find_cc()
     if compiler is None:
@@ -88,6 +89,7 @@ RECIPES = sorted(ROOT.glob("recipes/*.yaml"))
 NEED_RUNS = [path for path in RECIPES if re.search(r"^[^#\n]*\.\./runs", path.read_text(), re.MULTILINE)]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("recipes", [NEED_RUNS, pytest.param(RECIPES, marks=pytest.mark.slow)], ids=["of runs", "all"])
 def test_each_recipe_of_an_installation_has_a_dry_run(project: Path, tmp_path: Path, recipes: list[Path]) -> None:
     """In a folder without corpora, and without the runs that some recipes build on."""

@@ -120,6 +120,7 @@ checks:
 """
 
 
+@pytest.mark.whole
 def test_the_learning_rate_of_a_variant_is_the_best_on_valid_and_records_replace_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

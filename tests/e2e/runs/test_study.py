@@ -27,6 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.whole
 def test_a_study_runs_once_and_is_then_kept(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["study", "study.yaml", "seeds=[1]", "training.max_updates=2", "--parallel", "2"]
     assert entry.execute([*command, "exposure_bias=true"]) == 0
@@ -49,6 +50,7 @@ def test_a_study_runs_once_and_is_then_kept(folder: Path, capsys: pytest.Capture
     assert "| post |" in (folder / "runs" / "norms" / "results.md").read_text()
 
 
+@pytest.mark.whole
 def test_variants_begin_with_the_models_of_others_and_learn_from_them(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

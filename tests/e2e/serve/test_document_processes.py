@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.e2e.serve.conftest import running
 from tests.e2e.serve.test_hostile_clients import head, received
 
 
+@pytest.mark.whole
 def test_the_server_ends_during_a_document(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--workers", "1") as server:
         content = "".join(f"<p>the dog {number} sees a cat</p>" for number in range(40_000))

@@ -206,6 +206,7 @@ def test_requests_that_are_not_http_or_not_forms_leave_the_log_alone(models: dic
     assert log.count("\n") == expected, log
 
 
+@pytest.mark.whole
 def test_a_model_that_cannot_start_again_is_in_the_log_and_in_the_health(
     models: dict[str, Path], tmp_path: Path
 ) -> None:

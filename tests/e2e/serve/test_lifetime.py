@@ -194,6 +194,7 @@ def test_200_new_versions_lose_no_request(
     assert all(answer in [expected for _, expected in versions] for answer in answers)  # none of both versions
 
 
+@pytest.mark.whole
 def test_models_are_loaded_on_demand_within_the_memory(models: dict[str, Path]) -> None:
     words = [str(models[name]) for name in ("en-de", "de-fr", "fr-en")]
     with running(*words, "--workers", "1", "--max-memory", "0.12") as server:  # of which one model takes 0.1
@@ -322,8 +323,12 @@ def test_an_address_in_use(models: dict[str, Path], capsys: pytest.CaptureFixtur
     assert "in use; choose another --port" in capsys.readouterr().err
 
 
-def test_keys_that_are_no_keys(models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for content in ("", "short\n", "two words here\n"):
-        (tmp_path / "keys").write_text(content)
-        assert entry.execute(["serve", str(models["en-de"]), "--keys", str(tmp_path / "keys")]) == 65
-        assert f"{tmp_path / 'keys'}" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "content", ["short\n", *(pytest.param(each, marks=pytest.mark.whole) for each in ("", "two words here\n"))]
+)
+def test_keys_that_are_no_keys(
+    models: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    (tmp_path / "keys").write_text(content)
+    assert entry.execute(["serve", str(models["en-de"]), "--keys", str(tmp_path / "keys")]) == 65
+    assert f"{tmp_path / 'keys'}" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from mtkit.recipe.recipe import load_recipe
 from mtkit.training.checkpoints.tensor_file import read_tensors
 from mtkit.translate.load import load_translator
 from tests.toy.runs import WORDS, RecordingDisplay, sentences, write_pair
+from tests.toy.sampling import sampled
 
 RECIPE = """\
 name: pretraining
@@ -131,7 +132,7 @@ def test_no_command_translates_with_a_masked_language_model(folder: Path, capsys
     }
     options_of = {"translate": options, "score": options[5:], "bench": options[5:]}
     capsys.readouterr()
-    for _ in range(200):
+    for _ in range(sampled(200)):
         name = rng.choice(list(commands))
         chosen = rng.sample(options_of.get(name, []), k=rng.randint(0, name in options_of))
         code = entry.execute([name, *commands[name], *chosen])

@@ -26,6 +26,7 @@ KEYS = ["training.micro_batches=3", "training.optimiser={kind: sgd, learning_rat
 TOLERANCE = 1e-6
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("parallel", ["fsdp", pytest.param("ddp", marks=pytest.mark.slow)])
 def test_two_processes_train_the_model_of_one(tmp_path, parallel):
     for name, count, seed in (("train", 60, 0), ("valid", 6, 1), ("test", 7, 2)):

@@ -14,6 +14,7 @@ from mtkit.errors import ComputeError, DataError
 from mtkit.pipeline import stages
 from mtkit.translate.translator import Translator
 from tests.toy.runs import WORDS, RecordingDisplay, run, toy, write_all
+from tests.toy.sampling import sampled
 
 LIMIT = "corpus.cleaning={max_length: 12, max_ratio: 3, min_length_for_ratio: 4}"
 ALL_WORDS = "tokenizer.vocab_size=116"
@@ -41,7 +42,7 @@ def is_kept(src: str, tgt: str) -> bool:
 
 def test_pairs_are_left_out_by_the_rules_of_training(folder: Path) -> None:
     rng, recipe = random.Random(3), toy(folder, LIMIT, ALL_WORDS)
-    for _ in range(200):
+    for _ in range(sampled(200)):
         pairs = [(line(rng, list(WORDS)), line(rng, list(WORDS.values()))) for _ in range(rng.randint(1, 8))]
         write_valid(folder, pairs)
         kept, display = [pair for pair in pairs if is_kept(*pair)], RecordingDisplay()

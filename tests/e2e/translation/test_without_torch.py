@@ -17,6 +17,7 @@ import pytest
 from mtkit.cli import entry
 from mtkit.inference.library import native
 from mtkit.models.transformer.config import TransformerConfig
+from tests.toy.sampling import sampled
 
 CONFIG = TransformerConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_layers=2)
 COMPRESSIONS = ["int8", "int4", "heads", "half-depth"]
@@ -122,7 +123,11 @@ print(codes.count(0), "torch" in sys.modules)
 """
 
 
-@pytest.mark.parametrize(("native_library", "copies"), [("1", 160), ("0", 1)], ids=["fast", "as written"])
+@pytest.mark.parametrize(
+    ("native_library", "copies"),
+    [("1", sampled(160)), pytest.param("0", 1, marks=pytest.mark.whole)],
+    ids=["fast", "as written"],
+)
 def test_copies_of_a_process_that_has_translated_with_threads_translate(
     native_library: str, copies: int, model: Path
 ) -> None:

@@ -50,11 +50,11 @@ COMMANDS = {
     "checkpoints": ["checkpoints", "RUN"],
     "doctor": ["doctor", "--no-speed"],
     "nearest": ["nearest", "VECTORS", "cat", "dog"],
-    "describe": ["describe", "quickstart"],
+    "describe": ["describe", "quickstart", "model.d_model=16", "model.encoder_layers=1", "model.decoder_layers=1"],
 }
 
 
-@pytest.mark.parametrize("columns", [60, 80, 200, None])
+@pytest.mark.parametrize("columns", [60, None, *(pytest.param(each, marks=pytest.mark.whole) for each in (80, 200))])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_tables_of_commands_fit_the_terminal(command: str, columns: int | None, tmp_path: Path, capsys, monkeypatch):
     words = [str(each) for each in _inputs(tmp_path, COMMANDS[command])]

@@ -34,13 +34,20 @@ def test_importing_the_package_does_not_import_torch() -> None:
     assert python("import mtkit, sys; print('torch' in sys.modules, mtkit.__version__ != '')") == "False True\n"
 
 
+@pytest.mark.whole
 def test_recipes_do_not_import_what_only_sharded_models_need() -> None:
     code = "import mtkit.recipe.recipe, mtkit.pipeline.stages, sys; print('torch.distributed.tensor' in sys.modules)"
     assert python(code) == "False\n"
 
 
-@pytest.mark.parametrize("command", ["train", "run", "preprocess", "train-bpe --recipe"])
-@pytest.mark.parametrize("key", ["training.max_updates=x", "model.d_modle=8", "tokenizer.shared=false"])
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [
+        (command, key) if number == place % 3 else pytest.param(command, key, marks=pytest.mark.whole)
+        for place, command in enumerate(["train", "run", "preprocess", "train-bpe --recipe"])
+        for number, key in enumerate(["training.max_updates=x", "model.d_modle=8", "tokenizer.shared=false"])
+    ],
+)
 def test_an_error_of_a_recipe_appears_before_torch_is_imported(command: str, key: str) -> None:
     words = [*command.split(), "multi30k-transformer", key]
     code = f"import sys; from mtkit.cli.entry import execute; print(execute({words!r}), 'torch' in sys.modules)"

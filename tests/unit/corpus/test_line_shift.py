@@ -10,6 +10,7 @@ import pytest
 from mtkit.corpus.line_shift import find_shift, forbid_shifted_lines
 from mtkit.errors import DataError
 from mtkit.text.lines import read_lines
+from tests.toy.sampling import sampled
 
 Text = tuple[list[str], list[str]]
 
@@ -50,7 +51,7 @@ def shifted(text: Text, shift: int) -> Text:
 def test_shifts_of_random_languages(make) -> None:
     rng = random.Random(7)
     missed = 0
-    for _ in range(60):
+    for _ in range(sampled(60)):
         text = make(rng, rng.randint(300, 600))
         for shift in (0, rng.choice([-3, -2, -1]), rng.choice([1, 2, 3])):
             found = find_shift(*shifted(text, shift))
@@ -62,7 +63,7 @@ def test_shifts_of_random_languages(make) -> None:
 def test_other_texts_are_not_shifted() -> None:
     """Texts that are no translations, lines of one length, an answer after each line, numbers, too few lines."""
     rng = random.Random(8)
-    for _ in range(40):
+    for _ in range(sampled(40)):
         one, other = sentences(rng, 300)[0], sentences(rng, 300)[1]
         assert find_shift(one, other) == 0
         assert find_shift(one[:-1], one[1:]) == 0  # a dialogue

@@ -12,6 +12,7 @@ import pytest
 from mtkit.corpus.split import HeldOutLines, hash_pairs
 from mtkit.errors import DataError
 from mtkit.pipeline.setup.held_out import ParallelText, split_corpus
+from tests.toy.sampling import sampled
 
 
 def word(rng: random.Random, shortest: int, longest: int, letters: str = "abcdefghijklmnoprstuvz") -> str:
@@ -45,7 +46,7 @@ def write(folder: Path, lines: tuple[list[str], list[str]]) -> tuple[Path, Path]
 @pytest.mark.parametrize("kind", KINDS)
 def test_held_out_lines_are_like_the_text(tmp_path: Path, kind: str) -> None:
     rng = random.Random(kind)
-    for _ in range(26):
+    for _ in range(sampled(26)):
         lines = text(rng, kind, rng.randint(300, 500))
         hashed = hash_pairs(*write(tmp_path, lines))
         limits = hashed.limits()

@@ -24,22 +24,23 @@ from mtkit.training.chunked_loss import label_smoothed_loss
 
 VOCAB, LENGTH = 20, 7
 TINY = {"d_model": 8, "d_ff": 12, "num_heads": 2, "dropout": 0.0}
+ONE = {**TINY, "encoder_layers": 1, "decoder_layers": 1}
 CONFIGS = {
     "transformer": TransformerConfig(**TINY, encoder_layers=2, decoder_layers=1, num_kv_heads=1),
-    "relative": TransformerConfig(**TINY, encoder_positions=TransformerXLConfig(), decoder_positions=DeBERTaConfig()),
+    "relative": TransformerConfig(**ONE, encoder_positions=TransformerXLConfig(), decoder_positions=DeBERTaConfig()),
     "window": TransformerConfig(
-        **TINY,
+        **ONE,
         encoder_attention=WindowAttentionConfig(),
         encoder_positions=T5BiasConfig(),
         decoder_positions=LearnedConfig(),
     ),
     "linear": TransformerConfig(
-        **TINY,
+        **ONE,
         encoder_attention=PerformerConfig(),
         decoder_attention=SSRUConfig(),
         decoder_positions=NoPositionConfig(),
     ),
-    "decoder_only": DecoderOnlyConfig(**TINY, decoder_positions=RoPEConfig()),
+    "decoder_only": DecoderOnlyConfig(**TINY, decoder_layers=1, decoder_positions=RoPEConfig()),
     "attention_rnn": AttentionRNNConfig(d_model=6, d_embed=4, d_attention=5, decoder_layers=2, dropout=0.0),
     "input_feeding": AttentionRNNConfig(d_model=6, d_embed=4, d_attention=5, decoder="input_feeding", dropout=0.0),
     "lstm": Seq2SeqRNNConfig(d_model=6, d_embed=4, dropout=0.0),

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
+from tests.toy.sampling import seeds
 from tests.unit.documents.generated import translate
 
 N = "{urn:oasis:names:tc:xliff:document:1.2}"
 SOURCES = ["the dog", 'a <g id="1">cat</g>', "12", "it &amp; he"]
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 220))]
+SEEDS = seeds(20, 220)
 
 
 def made(rng: random.Random, number: int) -> tuple[str, list[str] | None, str | None]:

@@ -13,9 +13,10 @@ from mtkit.documents.choose import format_of, format_table, is_document, require
 from mtkit.documents.pairs import read_pairs
 from mtkit.errors import UsageError
 from mtkit.finetuning.texts import GivenText
+from tests.toy.sampling import seeds
 from tests.unit.documents.generated import same, translate
 
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+SEEDS = seeds(20, 200)
 PLAIN = """
     input a.txt A.TXT train.de train.deu test_2016.en.gz newstest.2014.src file.hyp ref0 a.ref0 a.ref.1 a.bpe32k
     a.bpe.32000 a.tok.en eng_Latn.devtest a.eng_Latn a.zh-CN a.zh_Hans a.pt-BR a.sr-Latn-RS a.de-en a.kmr_Latn a.es-419

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.toy.sampling import sampled
 from tests.unit.documents.generated import Writer, same, translate, upper
 
 TIMES = [f"00:00:0{second},000 --> 00:00:0{second + 1},500" for second in range(1, 8)]
@@ -45,7 +46,7 @@ def test_every_cue_is_translated_and_numbers_are_no_text(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(sampled(10)))
 def test_the_texts_are_those_of_cues_with_blank_lines(seed: int, ends: str, tmp_path: Path) -> None:
     divided = Writer(seed).make_srt().decode().replace("\r\n", "\n")
     dense = divided.replace("\n\n", "\n")
@@ -58,3 +59,15 @@ def test_webvtt_without_blank_lines(tmp_path: Path) -> None:
     content = "WEBVTT\n\n1\n00:01.000 --> 00:02.000 line:0\nthe dog.\n00:03.000 --> 00:04.000\nthe cat.\n"
     text = translated(tmp_path, content, suffix="vtt")
     assert text == content.replace("the dog", "THE DOG").replace("the cat", "THE CAT")
+
+
+def test_at_most_four_cues_are_one_text(tmp_path: Path) -> None:
+    lines: list[str] = []
+
+    def recorded(texts):
+        for line in texts:
+            lines.append(line)
+            yield from same([line])
+
+    translated(tmp_path, "".join(cue(number, f"part {number}", "") for number in range(1, 7)), recorded)
+    assert lines == ["part 1 part 2 part 3 part 4", "part 5 part 6"]

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from mtkit.documents.choose import format_of
+from mtkit.documents.encoding import CHUNK, guess_encoding
 from mtkit.documents.pairs import read_pairs
-from mtkit.documents.reading import guess_encoding
 from mtkit.documents.translate import translate_document
 from mtkit.errors import DataError, UsageError
+from tests.toy.sampling import seeds
 from tests.unit.documents.generated import Line, Writer, same, translate, upper
 from tests.unit.documents.test_second_readers import CHECKS
 
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+SEEDS = seeds(20, 200)
 STATED = ["cp1252", "iso-8859-15", "cp437", "mac_roman", "gb18030", "utf-16-le", "utf-16-be", "utf-16", "utf-8-sig"]
 SENTENCES = {
     "de": "Die Bäume blühen schön. Über den Flüssen fliegen Vögel. Er heißt Jürgen und müßte größer sein.",
@@ -125,9 +126,11 @@ def test_the_encoding_of_subtitles_and_tables_is_guessed_and_said(seed: int, tmp
 def test_utf8_is_not_guessed(tmp_path: Path) -> None:
     """Also where the first character beyond ASCII is far behind, and where a chunk ends inside it."""
     source, output = tmp_path / "a.csv", tmp_path / "b.csv"
-    source.write_text("id,text\n" + "1,the dog\n" * 200_000 + "2,Gänse – süß\n", encoding="utf-8")
+    text = "id,text\n" + ("1," + "the dog " * 1000 + "\n") * 140
+    assert len(text) > CHUNK
+    source.write_text(text[: CHUNK - 1] + "änse – süß\n", encoding="utf-8")
     assert stated(source, output, None, same) == []
-    source.write_bytes(b"id,text\n" + b"1,a dog x\n" * 200_000 + "2,naïve\n".encode("cp1252"))
+    source.write_bytes(text.encode() + "2,naïve\n".encode("cp1252"))
     assert len(stated(source, output, None, same)) == 1
     assert output.read_bytes() == source.read_bytes()
 

@@ -12,9 +12,10 @@ import pytest
 
 from mtkit.documents.pairs import read_pairs
 from mtkit.errors import DataError
+from tests.toy.sampling import seeds
 from tests.unit.documents.generated import Writer, translate
 
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+SEEDS = seeds(20, 200)
 HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset={}\\n"\n\n'
 TEXTS = {
     "UTF-8": ["Café dog", "日本語", "a\\b", 'say "x"', "tab\there", "7 Gänse", "ü1é2", "line\nnext"],

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from mtkit.documents.formats.html import Html
+from tests.toy.sampling import seeds
 from tests.unit.documents.generated import same, translate
 
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 220))]
+SEEDS = seeds(20, 220)
 JQUERY = r"""window.jQuery || document.write('<script src="jquery.js"><\/script>')"""
 # words in lower case are translated, those in capitals are not
 PAGES = {

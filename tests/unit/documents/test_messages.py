@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.toy.sampling import sampled, seeds
 from tests.unit.documents.generated import same, translate, upper
 
 WORDS = ["dog", "dogs", "it''s", "don't", "see", "'{'quoted 9'}'", "{x}", "{n, number}", "ñandú", "(a", "b)", "c."]
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 220))]
+SEEDS = seeds(20, 220)
 
 
 def made(rng: random.Random, depth: int = 0, *, counts: bool = False) -> str:
@@ -172,7 +173,7 @@ def test_comments_of_json_stay(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["srt", "json", "html"])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(sampled(20)))
 def test_the_dash_of_a_speaker_stays(seed: int, suffix: str, tmp_path: Path) -> None:
     rng = random.Random(seed)
     dash, text = rng.choice(["- ", "-", "– ", "—", "— "]), rng.choice(["Where is he?", "Él no.", "“Yes”"])

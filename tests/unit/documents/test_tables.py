@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from mtkit.documents.pairs import read_pairs
+from tests.toy.sampling import seeds
 from tests.unit.documents.generated import same, translate
 
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+SEEDS = seeds(20, 200)
 WORDS = ["a", '5" pipe', "b,c", "d;e", '"q"', 'x"', "two\nlines", "t\tq", "p|q", "12", "Où"]
 
 

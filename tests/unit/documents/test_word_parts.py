@@ -12,9 +12,10 @@ import docx
 import pytest
 
 from mtkit.errors import DataError
+from tests.toy.sampling import seeds
 from tests.unit.documents.generated import Writer, members, translate
 
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 220))]
+SEEDS = seeds(20, 220)
 
 
 def changed(seed: int) -> bytes:

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from mtkit.evaluation.calibration import NUM_BINS, Calibration
+from tests.toy.sampling import sampled
 
 
 def slow_ece(confidence: list[float], is_correct: list[bool]) -> float:
@@ -27,7 +28,7 @@ def predictions(seed: int, count: int = 400) -> tuple[list[float], list[bool]]:
     return confidence, [rng.random() < value**2 for value in confidence]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(sampled(20)))
 def test_accuracy_and_error_are_those_of_the_definition(seed) -> None:
     confidence, is_correct = predictions(seed)
     calibration = Calibration.of(confidence, is_correct)

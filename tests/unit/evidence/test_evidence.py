@@ -20,6 +20,7 @@ from mtkit.evidence.report import evidence_markdown, read_claims, result_lines
 from mtkit.evidence.results import change_line, read_lines_by_name, read_result, results_folder, seed_prior
 from mtkit.recipe.tree import load_search
 from mtkit.study.load import read_study
+from tests.toy.sampling import thinned
 
 ROOT = Path(__file__).parents[3]
 STORED = [name for path in sorted(results_folder().glob("*.jsonl")) for name in read_lines_by_name(path)]
@@ -32,7 +33,7 @@ def stored_page() -> str:
     return evidence_markdown(results_folder())
 
 
-@pytest.mark.parametrize("name", claim_names())
+@pytest.mark.parametrize("name", thinned(claim_names(), 5))
 def test_claims_are_valid(name: str) -> None:
     claim = read_claim(name, [])
     assert claim.config.url.startswith("https://")
@@ -235,6 +236,7 @@ def test_results_of_another_claim_and_damaged_ones_are_not_shown(tmp_path: Path)
             read_result(tmp_path, "rope", config)
 
 
+@pytest.mark.whole
 def test_results_with_a_file_for_each_claim_and_training_are_converted(tmp_path: Path) -> None:
     """Written as version 0.2 did, from stored lines, and read again."""
     old, new = tmp_path / "old", tmp_path / "new"
@@ -262,6 +264,7 @@ def add_lines(path: Path, prefix: str) -> None:
         change_line(path, f"{prefix}{number}", lambda _: {"values": {prefix: number}})  # noqa: B023
 
 
+@pytest.mark.whole
 def test_processes_that_add_lines_at_once_lose_none(tmp_path: Path) -> None:
     path = tmp_path / "results" / "study.jsonl"
     context = multiprocessing.get_context("spawn")

@@ -77,8 +77,10 @@ def test_translations_are_those_of_the_model(tmp_path: Path, pair: TokenizerPair
     if not pair.shared:
         changes = {"tied_embeddings": "target", **changes}
     model = write(tmp_path / "model", pair, replace(MARIAN, **changes))
-    message = export_huggingface(model, tmp_path / "theirs", check_file=DATA / "test.en")
-    assert message.startswith("100 of 100 translations are equal")
+    check_file = tmp_path / "check.en"
+    check_file.write_text("".join(f"{line}\n" for line in lines("test.en", 20)))
+    message = export_huggingface(model, tmp_path / "theirs", check_file=check_file)
+    assert message.startswith("20 of 20 translations are equal")
     import_model(tmp_path / "theirs", tmp_path / "again", Languages())
     overrides = ["max_length.offset=12", "max_length.factor=0", "retry_loops=false", "allow_unknown=false"]
     texts = lines("test.en", 30)

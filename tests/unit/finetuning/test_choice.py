@@ -17,10 +17,11 @@ from mtkit.io.records import read_record, write_record
 from mtkit.training.distributed.process_group import SINGLE_PROCESS
 from mtkit.training.monitoring.meter import Stopwatch
 from mtkit.training.time_budget import TimeBudget
+from tests.toy.sampling import seeds
 from tests.toy.training import toy_config
 
 VOCABULARY = [f"w{number}" for number in range(300)]
-SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 100))]
+SEEDS = seeds(10, 100)
 
 
 def corrupted(line: str, rate: float, rng: random.Random) -> str:
@@ -82,7 +83,7 @@ def test_a_few_lines_show_nothing(tmp_path, monkeypatch, count):
     assert choose(tmp_path, monkeypatch, (0.9, 0.0), 0, count).keeps_base
 
 
-@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))])
+@pytest.mark.parametrize("seed", seeds(20, 200))
 def test_a_budget_has_the_time_of_the_choice(tmp_path, monkeypatch, seed):
     """Timing the comparison, updates and the comparison under a made clock, with a model of any speed."""
     rng = random.Random(seed)

@@ -26,6 +26,7 @@ from mtkit.recipe.recipe import load_recipe, read_recipe
 from mtkit.recipe.sections import Recipe, describe_choices
 from tests.toy.runs import RecordingDisplay, sentences, write_pair
 
+SHORT = ["training.max_updates=8", "training.validate_every=100"]
 TINY = "model: {d_model: 8, d_ff: 8, num_heads: 2, encoder_layers: 1, decoder_layers: 1}\n"
 
 
@@ -211,26 +212,32 @@ def test_a_budget_without_anything_to_choose_is_refused(path: Path) -> None:
         load_run_recipe(str(path), budget="1h")
 
 
+@pytest.mark.whole
 def test_a_started_training_keeps_its_choices(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_text(path.read_text() + TINY)
     folder = path.parent / "run"
     monkeypatch.setattr("mtkit.recipe.defaults.schedule.MIN_UPDATES", 4)
-    recipe = load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder)
+    recipe = load_run_recipe(str(path), SHORT, run_dir=folder)
     display = RecordingDisplay()
     stages.train(recipe, run_dir=folder, display=display)
     assert display.names.count("chosen") == len(describe_choices(recipe))
     monkeypatch.setattr("mtkit.recipe.defaults.schedule.RATE_TIMES_WIDTH", 0.1)  # another version, another machine
-    other = load_recipe(str(path), ["training.validate_every=100"])
+    other = load_recipe(str(path), SHORT)
     assert other.training.optimiser != recipe.training.optimiser
-    again = load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder)
+    again = load_run_recipe(str(path), SHORT, run_dir=folder)
     assert again == recipe
     assert "already finished" in stages.train(again, run_dir=folder).lines[0]
-    fresh = load_run_recipe(str(path), ["training.validate_every=100"], run_dir=folder, fresh=True)
+    fresh = load_run_recipe(str(path), SHORT, run_dir=folder, fresh=True)
     assert fresh.training.optimiser == other.training.optimiser
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "words"), [("2m", "3m", "for 2m"), (None, "2m", "without a budget"), ("2m", "best", "for 2m")]
+    ("first", "second", "words"),
+    [
+        ("2m", "3m", "for 2m"),
+        pytest.param(None, "2m", "without a budget", marks=pytest.mark.whole),
+        pytest.param("2m", "best", "for 2m", marks=pytest.mark.whole),
+    ],
 )
 def test_another_budget_for_a_started_training_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch, first: str | None, second: str, words: str

@@ -22,6 +22,7 @@ from mtkit.plot.curves import LearningCurves, draw_curves
 from mtkit.plot.gradients import GradientCurve, draw_gradients
 from mtkit.plot.positions import EncodingPanel, ScorePanel, draw_positions
 from mtkit.study.report import mean_curves
+from tests.toy.sampling import sampled
 
 WORDS = ["a", "Kind", "▁the", "▁Donaudampfschiff", "fahrt", ".", "▁", "</s>", "$x$", "一", "▁don", "'"]
 
@@ -63,7 +64,7 @@ def positions(rng: random.Random, path: Path) -> None:
 
 
 @pytest.mark.parametrize("draw", [curves, study_curves, by_length, attention, gradients, positions])
-@pytest.mark.parametrize("seed", range(40))  # 240 pictures
+@pytest.mark.parametrize("seed", range(sampled(40)))  # 240 pictures
 def test_no_text_is_cut_or_covered(
     draw: Callable[[random.Random, Path], None], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from mtkit.plot.by_length import BleuByLength, LengthGroup, draw_bleu_by_length
 from mtkit.plot.curves import LearningCurves, draw_curves, plot_curves, read_curves
 from mtkit.plot.positions import EncodingPanel
 from mtkit.study.report import mean_curves
+from tests.toy.sampling import sampled
 
 CURVES = LearningCurves("run", loss=[(1, 5.0), (2, 4.0)], nll=[(2, 3.0)], bleu=[(2, 20.0)])
 
@@ -144,7 +145,7 @@ def test_the_suffix_decides_the_form(tmp_path, suffix, start):
     assert (tmp_path / f"c.{suffix}").read_bytes().startswith(start)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(sampled(200)))
 def test_names_of_runs_are_distinct_and_short(tmp_path, seed):
     rng = random.Random(seed)
     paths = list({tmp_path.joinpath(*rng.choices("abc", k=rng.randint(1, 3))) for _ in range(rng.randint(1, 5))})

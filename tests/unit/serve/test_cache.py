@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from mtkit.serve.core import TranslationCache
+from mtkit.serve.cache import TranslationCache
+from tests.toy.sampling import seeds
 
 
 def text(rng: random.Random) -> str:
@@ -26,7 +27,7 @@ def result(rng: random.Random) -> dict[str, Any]:
     return value
 
 
-@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))])
+@pytest.mark.parametrize("seed", seeds(20, 200))
 def test_its_memory_is_within_its_bound(seed: int) -> None:
     rng, bound = random.Random(seed), 60_000
     cache = TranslationCache(bound)
@@ -48,3 +49,11 @@ def test_the_entry_used_last_stays() -> None:
         assert cache.get(((), "first", "")) == {"hyp": "erster"}
         cache.put(((), f"text {number}", ""), {"hyp": "x"})
     assert cache.get(((), "text 0", "")) is None
+
+
+def test_an_entry_that_is_put_again_counts_once() -> None:
+    cache = TranslationCache(2000)
+    cache.put(((), "other", ""), {"hyp": "andere"})
+    for _ in range(50):
+        cache.put(((), "again", ""), {"hyp": "nochmals"})
+    assert cache.get(((), "other", "")) == {"hyp": "andere"}

@@ -11,8 +11,9 @@ import pytest
 from mtkit.serve import clients as module
 from mtkit.serve.clients import FREE_GUESSES, GUESS_SECONDS, MAX_GUESS_WAIT, Clients
 from mtkit.serve.request_error import RequestError
+from tests.toy.sampling import seeds
 
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+SEEDS = seeds(20, 200)
 
 
 class Clock:
@@ -84,3 +85,29 @@ def test_right_keys_are_never_slowed(monkeypatch: pytest.MonkeyPatch) -> None:
     clients = Clients([f"right-key-{number}" for number in range(500)], None)
     assert {status(clients, f"right-key-{number}", "home") for number in range(500)} == {200}
     assert clock.slept == 0
+
+
+@pytest.mark.parametrize("max_requests", [1, 3, 50, 700])
+def test_a_client_that_waits_as_long_as_it_is_told_is_admitted(
+    monkeypatch: pytest.MonkeyPatch, max_requests: int
+) -> None:
+    clock, clients = Clock(monkeypatch), Clients(None, max_requests)
+    assert [status(clients, None, "home") for _ in range(max_requests + 1)] == [200] * max_requests + [429]
+    for _ in range(5):
+        clock.now += 0.37 * 60 / max_requests
+        while status(clients, None, "home") == 200:
+            pass
+        with pytest.raises(RequestError) as refused:
+            asyncio.run(clients.admit(None, "home"))
+        assert refused.value.retry_after is not None
+        clock.now += refused.value.retry_after
+        assert status(clients, None, "home") == 200
+
+
+def test_some_guesses_come_at_once_and_then_one_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, clients = Clock(monkeypatch), Clients(["right-key-1"], None)
+    slept = []
+    for number in range(FREE_GUESSES + 3):
+        assert status(clients, f"wrong-{number}", "home") == 403
+        slept.append(clock.slept)
+    assert slept == pytest.approx([*[0.0] * FREE_GUESSES, *(number * GUESS_SECONDS for number in (1, 2, 3))])

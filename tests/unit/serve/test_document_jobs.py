@@ -12,9 +12,10 @@ from typing import Any, cast
 import pytest
 from starlette.datastructures import UploadFile
 
-from mtkit.serve.core import Direction, LineResult, RequestOptions, TranslationService
+from mtkit.serve.core import Direction, RequestOptions, TranslationService
 from mtkit.serve.fronts import document_jobs
 from mtkit.serve.fronts.document_jobs import DocumentJobs
+from mtkit.serve.pieces import LineResult
 from mtkit.serve.request_error import RequestError
 
 DIRECTION, OPTIONS = Direction("en", "de"), RequestOptions(client="client")
@@ -81,6 +82,21 @@ def test_broken_upload_leaves_no_document(service: UpperCase, monkeypatch: pytes
         return output
 
     assert asyncio.run(run()) == b"A LINE\n"
+
+
+def test_200_documents_wait_and_no_more(service: UpperCase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document_jobs, "CLOSING_SECONDS", 0.01)
+    monkeypatch.setattr(service, "translate_lines", lambda *_: asyncio.sleep(1000))
+
+    async def run() -> None:
+        jobs = DocumentJobs(cast(TranslationService, service))
+        for number in range(200):
+            await jobs.start(upload(), DIRECTION, RequestOptions(client=f"client {number}"))
+        with pytest.raises(RequestError, match="too many documents; try again later"):
+            await jobs.start(upload(), DIRECTION, RequestOptions(client="another client"))
+        await jobs.close()
+
+    asyncio.run(run())
 
 
 def test_a_document_that_takes_too_long_is_refused(service: UpperCase, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,11 @@ import pytest
 
 from mtkit.serve.core import Direction
 from mtkit.serve.fronts import requests
-from mtkit.serve.fronts.deepl import Glossaries
+from mtkit.serve.fronts.glossaries import Glossaries
 from mtkit.serve.fronts.requests import RequestFields
 from mtkit.serve.request_error import RequestError
 from mtkit.translate.glossary import Glossary
+from tests.toy.sampling import seeds
 
 
 def test_a_client_has_its_share_of_glossaries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,11 +39,11 @@ def test_a_client_has_its_share_of_glossaries(monkeypatch: pytest.MonkeyPatch) -
         return counts
 
     assert asyncio.run(run()) == [250, 250, 250, 250, 0]
-    monkeypatch.setattr("mtkit.serve.fronts.deepl.MAX_BYTES", 800)
+    monkeypatch.setattr("mtkit.serve.fronts.glossaries.MAX_BYTES", 800)
     assert asyncio.run(run()) == [2, 2, 2, 2, 0]
 
 
-@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))])
+@pytest.mark.parametrize("seed", seeds(20, 200))
 def test_a_glossary_is_read_once_and_beside_the_loop(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng, threads = random.Random(seed), cast("list[int]", [])
     terms = [[f"term {seed} {number}", *(f"form {rng.random()}",) * rng.randrange(1, 3)] for number in range(5)]

@@ -12,8 +12,9 @@ import pytest
 from mtkit.serve.fronts import requests as module
 from mtkit.serve.fronts.exchange import Bodies
 from mtkit.serve.request_error import RequestError
+from tests.toy.sampling import seeds
 
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+SEEDS = seeds(20, 200)
 PARTS = ["a", " ", '"', "\\", "/", "[", "{", ",", ":", "\n", "&", "=", "ä", "中", "😀", '"api_key": "x"', "api_key=x"]
 
 

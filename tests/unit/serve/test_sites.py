@@ -12,8 +12,9 @@ import pytest
 from mtkit.errors import UsageError
 from mtkit.serve.fronts.sites import Sites
 from mtkit.serve.settings import ServerSettings
+from tests.toy.sampling import seeds
 
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+SEEDS = seeds(20, 200)
 
 
 def sites(**settings: Any) -> Sites:

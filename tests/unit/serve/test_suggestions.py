@@ -11,8 +11,9 @@ from typing import Any, cast
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.serve.fronts import libretranslate as suggestions
-from mtkit.serve.fronts.libretranslate import Suggestions, _append
+from mtkit.serve.fronts import suggestions
+from mtkit.serve.fronts.suggestions import Suggestions, _append
+from tests.toy.sampling import seeds
 
 ENTRY = b'<tu creationdate="20260101T000000Z"><tuv xml:lang="en"><seg>%s</seg></tuv></tu>\n'
 
@@ -34,7 +35,7 @@ def inputs(number: int) -> random.Random:
     return random.Random(number)
 
 
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+SEEDS = seeds(20, 200)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -12,6 +12,7 @@ from mtkit.recipe.sections import Recipe
 from mtkit.study.load import read_study
 from mtkit.study.runs import runs_of
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
+from tests.toy.sampling import thinned
 from tests.toy.studies import STUDY, toy_corpus, toy_study
 
 
@@ -146,7 +147,7 @@ def test_a_missing_study_is_answered_with_a_similar_name() -> None:
         read_study("positins")
 
 
-@pytest.mark.parametrize("name", builtin_files("study"))
+@pytest.mark.parametrize("name", thinned(builtin_files("study"), 4))
 def test_builtin_studies_are_valid(name: str, tmp_path: Path) -> None:
     study = read_study(name)
     assert study.config.name == name

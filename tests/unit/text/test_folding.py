@@ -12,6 +12,7 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.text.normalise import Folding, kept_forms
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
+from tests.toy.sampling import seeds
 
 ASCII = frozenset(map(chr, range(32, 127)))
 
@@ -61,7 +62,7 @@ def test_kept_forms_are_those_that_the_sources_have_often(lines: list[str], kept
     assert kept_forms(lines) == kept
 
 
-@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))])
+@pytest.mark.parametrize("seed", seeds(20, 200))
 def test_folding_is_idempotent_and_never_adds_unknown_characters(seed: int) -> None:
     rng = random.Random(seed)
     ranges = ((0x20, 0x7E), (0xA0, 0x17F), (0x2000, 0x206F), (0x2070, 0x218F), (0x3000, 0x30FF), (0xFF00, 0xFFEF))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.text.marked import Mark, Marked, place_marks
+from tests.toy.sampling import seeds
 from tests.unit.text.test_marked import marked_texts, parse, write
 
 
@@ -44,7 +45,7 @@ def test_marks_stand_around_the_words_that_align(source, target, links, expected
     assert (write(placed), certain) == (expected, is_certain)
 
 
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+SEEDS = seeds(20, 200)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -49,7 +49,10 @@ def learn(model, batch):
 
 @pytest.mark.parametrize(
     ("kind", "recompute"),
-    [("transformer", False), ("transformer", True), pytest.param("decoder_only", False, marks=pytest.mark.slow)],
+    [
+        *(pytest.param("transformer", recompute, marks=pytest.mark.whole) for recompute in (False, True)),
+        pytest.param("decoder_only", False, marks=pytest.mark.slow),
+    ],
 )
 def test_gradients_are_the_same_and_layers_are_compiled_once(kind, recompute):
     eager, compiled = build(kind), build(kind)
@@ -57,7 +60,7 @@ def test_gradients_are_the_same_and_layers_are_compiled_once(kind, recompute):
         compiled.checkpoint_layers()
     compile_layers(compiled, TRACED)
     graphs = []
-    for number in range(12):
+    for number in range(6):
         batch = toy_batch(number, 3 + number % 5, 4 + number)
         torch.testing.assert_close(learn(compiled, batch), learn(eager, batch), **ROUNDING)
         graphs.append(counters["stats"]["unique_graphs"])
@@ -70,6 +73,7 @@ def test_gradients_are_the_same_and_layers_are_compiled_once(kind, recompute):
     assert counters["stats"]["unique_graphs"] == graphs[-1]
 
 
+@pytest.mark.whole
 def test_a_training_resumes_with_compile_switched_off(tmp_path):
     for updates, is_compiled in ((2, True), (4, False)):
         config = toy_config(max_updates=updates)

@@ -36,6 +36,7 @@ from mtkit.training.monitoring.validation import Validation
 from mtkit.training.optimisers.schedule import LinearConfig
 from mtkit.training.run import TrainingRun
 from mtkit.training.time_budget import AIM, BudgetProgress, TimeBudget
+from tests.toy.sampling import sampled
 from tests.toy.training import (
     ToyLoader,
     UnshardedValidator,
@@ -276,7 +277,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(sampled(20)))
 def test_a_budget_is_kept_and_the_schedule_ends_under_any_load(folder, monkeypatch, seed):
     with monkeypatch.context() as patch:
         check(simulate(folder, patch, seed))

@@ -28,6 +28,7 @@ print(used() - before)
 """
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not (sys.platform == "linux" and cpu_has_bf16(CPUINFO)), reason="no bf16 kernels of oneDNN")
 def test_memory_does_not_grow_with_the_number_of_shapes() -> None:
     done = subprocess.run([sys.executable, "-c", GROWTH], check=True, capture_output=True)

@@ -55,7 +55,8 @@ def translate(tokenizers, lines, capacity, error=None, *, batch_tokens=600, **se
     ("error", "search"),
     [
         *((RuntimeError(message), {}) for message in MESSAGES),
-        *((MemoryError(), search) for search in ({}, {"beam_size": 1}, {"beam_size": 4, "n_best": 3})),
+        (MemoryError(), {"beam_size": 4, "n_best": 3}),
+        *(pytest.param(MemoryError(), search, marks=pytest.mark.whole) for search in ({}, {"beam_size": 1})),
     ],
     ids=str,
 )

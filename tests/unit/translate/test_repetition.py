@@ -17,6 +17,8 @@ from mtkit.translate.repair import MIN_REPEATS, has_loop, max_repeats
         ([1, 2, *([7, 8, 9] * 5), 4], [1, 2, 3], True),
         ([7, 8, 9] * 3, [1, 2, 3], False),
         ([7] * 12, [5] * 12, False),
+        ([7, 8, 9] * 8, [4, 5, 6] * 4, False),
+        ([7, 8, 9] * 9, [4, 5, 6] * 4, True),  # over twice as often as in the source
         ([], [], False),
         (list(range(100)), [1], False),
     ],

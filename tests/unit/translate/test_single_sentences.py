@@ -16,11 +16,12 @@ from mtkit.text.sentences import split_sentences
 from mtkit.translate.lines import ConstrainedLine
 from mtkit.translate.score import score_lines
 from mtkit.translate.translator import TranslationOptions, Translator, is_short
+from tests.toy.sampling import seeds
 from tests.unit.translate.toy_translator import WORDS, translator
 
 DATA = Path(__file__).parents[3] / "data"
 SCORED = TranslationOptions(with_scores=True, restore=False)  # a repaired line is that of another source
-SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+SEEDS = seeds(20, 200)
 
 
 def of_single_sentences(tokenizers, options: TranslationOptions = SCORED, **search) -> Translator:

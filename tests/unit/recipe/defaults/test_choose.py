@@ -26,6 +26,7 @@ from mtkit.recipe.sections import Recipe, describe, describe_choices
 from mtkit.recipe.type_hints import has_path
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
+from tests.toy.sampling import sampled
 
 ROOT = Path(__file__).parents[4]
 BATCH = "training.batch_tokens=512"
@@ -293,7 +294,7 @@ def test_a_vocabulary_of_characters_can_be_trained(tmp_path, corpus):
     assert "different characters" in recipe.chosen["tokenizer.vocab_size"]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(sampled(20)))
 def test_words_of_a_list_are_spelled(tmp_path, seed):
     """A vocabulary of whole words learns a list by heart, and can say nothing about another word."""
     rng = random.Random(seed)

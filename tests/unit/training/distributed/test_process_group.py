@@ -91,7 +91,10 @@ def one(tmp_path_factory):
 
 @pytest.fixture(
     scope="module",
-    params=[("ddp", 2), ("fsdp", 2), *(pytest.param((p, 4), marks=pytest.mark.slow) for p in ("ddp", "fsdp"))],
+    params=[
+        *(pytest.param((p, 2), marks=pytest.mark.whole) for p in ("ddp", "fsdp")),
+        *(pytest.param((p, 4), marks=pytest.mark.slow) for p in ("ddp", "fsdp")),
+    ],
     ids=lambda param: f"{param[0]}-{param[1]}",
 )
 def several(tmp_path_factory, request):
@@ -163,6 +166,7 @@ def test_several_ranks_end_with_the_weights_of_one(several, one):
     assert_logs_agree(*ratios)
 
 
+@pytest.mark.whole
 def test_a_layer_that_every_rank_skips_is_not_updated(tmp_path):
     """Momentum would move it. Each micro-batch skips other layers, and with them their experts' losses for the log."""
     ranked_train(tmp_path / "one", ranked_config(max_updates=8), SINGLE_PROCESS, model_keys=LAYERDROP)
@@ -171,6 +175,7 @@ def test_a_layer_that_every_rank_skips_is_not_updated(tmp_path):
     assert_equal_to(saved(tmp_path / "two", 8)["model"], saved(tmp_path / "one", 8)["model"])
 
 
+@pytest.mark.whole
 def test_a_checkpoint_resumes_at_another_world_size_and_sharded(tmp_path, one):
     ranked_train(tmp_path, ranked_config(max_updates=UPDATES, max_hours=1e-9), SINGLE_PROCESS)
     codes, outputs = finish(start(tmp_path, UPDATES, parallel="fsdp"))
@@ -178,6 +183,7 @@ def test_a_checkpoint_resumes_at_another_world_size_and_sharded(tmp_path, one):
     assert_equal_to(saved(tmp_path, UPDATES)["model"], saved(one, UPDATES)["model"])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("event", "last"),
     [
@@ -205,6 +211,7 @@ def test_a_lost_rank_ends_the_others_by_name(tmp_path, event, status):
     assert f"process {processes[1].pid}) {status}" in err
 
 
+@pytest.mark.whole
 def test_a_stopped_rank_ends_the_others_by_name(tmp_path):
     processes = start(tmp_path, UPDATES, "stop")
     _, err = processes[0].communicate(timeout=120)
