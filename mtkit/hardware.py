@@ -1,4 +1,4 @@
-"""Devices, CPU instruction sets, threads and memory of this machine; torch is imported only to ask about devices."""
+"""Devices, instruction sets, cores, threads and memory of this machine; torch is imported only to ask about devices."""
 
 from __future__ import annotations
 

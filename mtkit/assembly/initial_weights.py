@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -17,25 +17,18 @@ from mtkit.layers.low_rank import is_low_rank
 from mtkit.model_folder.folder import LoadedModel, find_model, read_metadata, read_model
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.config import ModelConfig
+from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.models.interface import TranslationModel
 from mtkit.models.mismatches import first_of, shape_mismatches
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.sections import Recipe
-from mtkit.text.subword.tokenizer import Side, Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.word_vectors import read_token_vectors
 from mtkit.training.config import InitFromConfig, WordVectorsConfig
 from mtkit.training.weights import parameters_of, select_parameters, tensor_names, weights
 
 Notify = Callable[[str, str], None]  # receives the name of a stage and a message
-
-# tensors with a row for each token of a vocabulary -> side of the vocabulary
-VOCAB_TENSORS: Mapping[str, Side] = {
-    "src_embedding.table.weight": "src",
-    "tgt_embedding.table.weight": "tgt",
-    "output.weight": "tgt",
-    "output.bias": "tgt",
-}
 
 
 def with_pruned_heads(model: ModelConfig, sources: Sequence[InitFromConfig]) -> ModelConfig:

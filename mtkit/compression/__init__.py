@@ -1,5 +1,5 @@
 """Smaller and faster models made from a trained one.
 
 Distillation is an objective of training (training/objectives/distillation.py); number formats of weights on disk are in
-model_folder/quantised_weights.py.
+model_folder/weights_file.py.
 """

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from mtkit.documents import formats
-from mtkit.documents.encoding import known_encoding
 from mtkit.documents.format import DocumentFormat, DocumentOptions
+from mtkit.documents.reading import known_encoding
 from mtkit.errors import UsageError
 from mtkit.text.language import CODE, is_language, language_code
 from mtkit.text.lines import COMPRESSION_SUFFIXES

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from mtkit.documents.encoding import Survey
-from mtkit.documents.reading import split_stretches
+from mtkit.documents.reading import Survey, split_stretches
 from mtkit.documents.unit import TextUnit
 from mtkit.text.marked import Marked
 

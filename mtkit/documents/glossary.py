@@ -78,7 +78,7 @@ def _tbx(path: Path, src_lang: str, tgt_lang: str) -> Entries:
     """The terms of TBX; entities are refused, so that a small file stays small."""
     from xml.etree import ElementTree
 
-    from mtkit.documents.xml_check import XmlCheck, XmlError
+    from mtkit.documents.markup import XmlCheck, XmlError
     from mtkit.text.language import is_language
 
     with translate_read_errors(path):

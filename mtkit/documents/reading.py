@@ -1,13 +1,16 @@
-"""Reading of documents: decoding in chunks, and stretches of elements, entries and records."""
+"""Reading of documents: encodings, decoding in chunks, and stretches of elements, entries and records."""
 
 from __future__ import annotations
 
 import codecs
+import locale
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, NamedTuple
 
 from mtkit.documents.unit import StretchError
 from mtkit.errors import DataError
+from mtkit.text.language import language_code
 
 _CONVERT = "convert the file, for example with iconv, or name its encoding by --encoding"
 MAX_STRETCH = 1 << 26  # characters; longer ones are refused, so that memory is bounded
@@ -87,3 +90,131 @@ def element_stretches(chunks: Iterable[str], names: Iterable[str]) -> Iterator[s
         rf"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|</(?:[\w.-]+:)?(?:{'|'.join(names)})\s*>", re.DOTALL
     )
     return split_stretches(chunks, lambda text: (m.end() for m in tag.finditer(text) if m[0][1] == "/"))
+
+
+CHUNK = 1 << 20  # bytes read at a time
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_ASCII = "".join(map(chr, range(32, 127))) + r"\u0041"
+_SAMPLE = 1 << 16  # bytes by which an encoding is guessed
+# encodings in which text was written before UTF-8, by the character set that Python's `locale` has for a language
+_CANDIDATES = {
+    **dict.fromkeys(("ISO8859-1", "ISO8859-15", "ISO8859-14"), ("windows-1252",)),
+    "ISO8859-2": ("windows-1250", "iso8859-2"),
+    **dict.fromkeys(("ISO8859-4", "ISO8859-13"), ("windows-1257",)),
+    **dict.fromkeys(("ISO8859-5", "KOI8-R", "CP1251"), ("windows-1251", "koi8-r", "iso8859-5", "cp866")),
+    "KOI8-U": ("windows-1251", "koi8-u"),
+    **dict.fromkeys(("ISO8859-6", "CP1256"), ("windows-1256", "iso8859-6")),
+    "ISO8859-7": ("windows-1253",),
+    "ISO8859-8": ("windows-1255",),
+    "ISO8859-9": ("windows-1254",),
+    **dict.fromkeys(("TIS620", "ISO8859-11"), ("cp874",)),
+    "TCVN": ("windows-1258",),
+    "eucJP": ("cp932", "euc-jp"),
+    "eucKR": ("cp949",),
+    **dict.fromkeys(("eucCN", "gb2312", "big5"), ("gb18030", "big5hkscs")),
+}
+_UNICODE_LOCALES = {"ru": "KOI8-R", "sr": "ISO8859-5", "fa": "CP1256"}  # `locale` has UTF-8 for these languages
+_LATIN = {"windows-1250", "windows-1254", "windows-1257", "windows-1258"}  # with most letters of windows-1252
+
+
+class Survey(NamedTuple):
+    """The bytes of a whole document.
+
+    Attributes:
+        is_ascii: all are ASCII.
+        is_utf8: all are UTF-8.
+        sample: the first lines that have other bytes than ASCII.
+    """
+
+    is_ascii: bool
+    is_utf8: bool
+    sample: bytes
+
+
+def survey_bytes(file: IO[bytes]) -> Survey:
+    """Read a file from its beginning, and return to where it was."""
+    position = file.tell()
+    file.seek(0)
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    is_ascii = is_utf8 = True
+    sample = bytearray()
+    while chunk := file.read(CHUNK):
+        if is_utf8:
+            is_utf8 = _decodes(decoder, chunk)
+        if not chunk.isascii():
+            is_ascii = False
+            lines = chunk.split(b"\n")
+            if len(chunk) == CHUNK:
+                del lines[-1]  # it may be cut
+            for line in lines if len(sample) < _SAMPLE else ():
+                sample += b"" if line.isascii() else line + b"\n"
+    file.seek(position)
+    return Survey(is_ascii, is_utf8 and _decodes(decoder, b"", is_last=True), bytes(sample[:_SAMPLE]))
+
+
+def _decodes(decoder: codecs.IncrementalDecoder, chunk: bytes, *, is_last: bool = False) -> bool:
+    try:
+        decoder.decode(chunk, is_last)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def known_encoding(label: str) -> str:
+    """The name of an encoding that documents may have: a superset of ASCII, UTF-16 or UTF-32, as Python knows them.
+
+    Raises:
+        LookupError: the encoding is unknown, or another one, such as utf-7.
+    """
+    try:
+        name = codecs.lookup(label).name
+        encoded = _ASCII.encode(name, "xmlcharrefreplace")
+        is_known = encoded == _ASCII.encode() and encoded.decode(name) == _ASCII
+    except (LookupError, ValueError):
+        is_known, name = False, ""
+    if not is_known and not name.startswith(("utf-16", "utf-32", "utf-8-sig")):
+        raise LookupError(label)
+    return label if name != "utf-8-sig" else "utf-8"
+
+
+def guess_encoding(sample: bytes, languages: Iterable[str]) -> str | None:
+    """The encoding of text that is not UTF-8; None if none is probable.
+
+    The languages leave few encodings, of which charset-normalizer chooses. All bytes of a sample are valid in most
+    encodings of one byte, so that without languages it takes Spanish in windows-1252 for windows-1250 or others.
+    """
+    candidates = [each for each in _candidates(languages) if _can_decode(sample, each)]
+    if {"windows-1250", "iso8859-2"} <= {*candidates}:  # windows-1250 has letters among 0x80 to 0x9f, ISO 8859 controls
+        candidates.remove("iso8859-2" if any(0x80 <= byte < 0xA0 for byte in sample) else "windows-1250")
+    if len(candidates) == 1:
+        return candidates[0]
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(sample, cp_isolation=candidates or None).best()
+    if best is None:
+        return next(iter(candidates), None)
+    return next((each for each in candidates if codecs.lookup(each) == codecs.lookup(best.encoding)), best.encoding)
+
+
+def _candidates(languages: Iterable[str]) -> Sequence[str]:
+    """Encodings of all these languages; without windows-1252 if another one has most of its letters too."""
+    each: dict[str, None] = {}
+    for language in languages:
+        primary = language_code(language) or language
+        charset = locale.normalize(primary).rpartition(".")[2]
+        each |= dict.fromkeys(_CANDIDATES.get(_UNICODE_LOCALES.get(primary, charset), ()))
+    if not each.keys().isdisjoint(_LATIN):
+        each.pop("windows-1252", None)
+    return [*each]
+
+
+def _can_decode(sample: bytes, encoding: str) -> bool:
+    try:
+        sample.decode(encoding)
+    except UnicodeDecodeError as error:
+        return error.end >= _SAMPLE  # cut inside a character
+    return True

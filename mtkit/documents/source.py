@@ -7,11 +7,18 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import IO, TypeVar
 
-from mtkit.documents.encoding import BYTE_ORDER_MARKS, CHUNK, Survey, guess_encoding, known_encoding, survey_bytes
 from mtkit.documents.format import DocumentFormat
-from mtkit.documents.reading import decode_chunks
+from mtkit.documents.markup import XmlCheck, XmlError
+from mtkit.documents.reading import (
+    BYTE_ORDER_MARKS,
+    CHUNK,
+    Survey,
+    decode_chunks,
+    guess_encoding,
+    known_encoding,
+    survey_bytes,
+)
 from mtkit.documents.unit import StretchError
-from mtkit.documents.xml_check import XmlCheck, XmlError
 from mtkit.errors import DataError, UsageError
 
 T = TypeVar("T")

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from mtkit.display import count_of
-from mtkit.documents.encoding import CHUNK
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.message import Message, MessageError, read_message
+from mtkit.documents.reading import CHUNK
 from mtkit.documents.source import DocumentSource, Report, ignore
 from mtkit.documents.unit import TextUnit, apply_edits, place_in_order
 from mtkit.errors import DataError

@@ -121,7 +121,7 @@ def _left_to_the_caller(tokenizer: TokenizerConfig) -> list[str]:
     if tokenizer.robustness:
         sentences.append(
             "lines in capitals: mtkit translates them as lower case, and writes the translation in capitals; the other "
-            "program does not (mtkit/text/variants.py)"
+            "program does not (mtkit/text/spans.py)"
         )
     if tokenizer.copy_tokens:
         sentences.append(

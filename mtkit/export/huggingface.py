@@ -15,8 +15,7 @@ from torch import Tensor
 from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.equivalence import SampleLines, check_equivalence, lost_settings, sample_lines
 from mtkit.export.supported_models import MARIAN
-from mtkit.importers.architectures.bart_layers import ACTIVATIONS, OUTPUT_BIAS
-from mtkit.importers.architectures.marian import Marian
+from mtkit.importers.bart import ACTIVATIONS, OUTPUT_BIAS, Marian
 from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS
 from mtkit.importers.vocabulary import TOKENIZER_SETTINGS
 from mtkit.io.files import atomic_folder, write_bytes, write_json

@@ -13,11 +13,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mtkit.assembly.initial_weights import VOCAB_TENSORS
 from mtkit.display import count_of
 from mtkit.finetuning.settings import OWN
 from mtkit.model_folder.folder import read_model
 from mtkit.model_folder.model_card import write_new_model
+from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.text.lines import read_lines
 from mtkit.text.subword.new_pieces import Parts, PieceLearner
 from mtkit.text.subword.tokenizer import Side

@@ -1,4 +1,8 @@
-"""Files of a model of another program: tables in JSON, weights, and the head of the model card."""
+"""Files of a model of another program: tables in JSON, weights, and the head of the model card.
+
+A model is a folder, or the name of one on the hub of Hugging Face, which comes through the package huggingface_hub and
+its cache.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.display import printable
-from mtkit.errors import DataError, MissingInputError, RecipeError
+from mtkit.errors import DataError, MissingInputError, RecipeError, require_extra
 from mtkit.importers.torch_file import read_torch_file
 from mtkit.inference.packing import as_float32
 from mtkit.io.files import read_file
@@ -22,9 +26,12 @@ from mtkit.recipe.yaml_reader import read_yaml
 
 GENERATION = "generation_config.json"
 SAFETENSORS, INDEX, PICKLED = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
+HUB_FILES = ("*.json", "*.spm", "*.model", "README.md", SAFETENSORS, INDEX, "model-*.safetensors")  # PICKLED comes last
+_HUB_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 _HEAD = re.compile(r"---\r?\n(.*?)\n---", re.DOTALL)
 MAX_LAYERS, MAX_COUNT = 1000, 10_000_000  # of a stack; of any other number, such as the size of a vocabulary
 MAX_CARD = 1 << 20  # characters of a model card
+FLOATS = (np.float16, np.float32, np.float64, np.uint16)  # uint16 holds the bits of bfloat16
 
 
 @dataclass(frozen=True)
@@ -144,4 +151,37 @@ class ForeignFolder:
         return values if isinstance(values, dict) else {}
 
 
-FLOATS = (np.float16, np.float32, np.float64, np.uint16)  # uint16 holds the bits of bfloat16
+def is_hub_name(model: Path) -> bool:
+    """Return whether MODEL is no folder here, and has the form ORGANISATION/NAME."""
+    return not model.exists() and _HUB_NAME.fullmatch(str(model)) is not None
+
+
+def download(name: str) -> Path:
+    """The folder of a model in the cache; its files are downloaded unless HF_HUB_OFFLINE is set.
+
+    Raises:
+        MissingExtraError: huggingface_hub is not installed.
+        MissingInputError: the hub cannot be reached, or has no such model; the message says how to bring it by hand.
+    """
+    by_hand = (
+        f"where a browser reaches it, save all files of https://huggingface.co/{name}/tree/main in a folder, copy that "
+        "here, and give its name"
+    )
+    with require_extra("hub", "huggingface_hub", instead=by_hand):
+        import huggingface_hub
+        from huggingface_hub.errors import (
+            HfHubHTTPError,
+            HFValidationError,
+            LocalEntryNotFoundError,
+            OfflineModeIsEnabled,
+        )
+    try:
+        folder = Path(huggingface_hub.snapshot_download(name, allow_patterns=list(HUB_FILES)))
+        if not any(folder.glob("*.safetensors")):
+            folder = Path(huggingface_hub.snapshot_download(name, allow_patterns=[*HUB_FILES, PICKLED]))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        reason = printable(str(error).strip().partition("\n")[0], 200)
+        raise MissingInputError(
+            f"{name}: no such folder, and not loaded from the hub ({type(error).__name__}: {reason}); {by_hand}"
+        ) from error
+    return folder

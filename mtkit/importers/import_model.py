@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
-from mtkit.importers.architectures.architecture import ForeignArchitecture
-from mtkit.importers.architectures.bart_layers import OUTPUT_BIAS
-from mtkit.importers.architectures.registry import find_architecture
-from mtkit.importers.foreign_folder import GENERATION, ForeignFolder
+from mtkit.importers.architecture import ForeignArchitecture, WeightNames
+from mtkit.importers.bart import M2M100, Marian, MBart
+from mtkit.importers.foreign_folder import GENERATION, Fields, ForeignFolder, download, is_hub_name, shown
 from mtkit.importers.generation import never_generated, renormalises, search_config
-from mtkit.importers.hub import download, is_hub_name
 from mtkit.importers.marian_npz import MarianFolder, is_marian_folder
 from mtkit.importers.vocabulary import TOKENIZER_SETTINGS, ForeignTokenizers, LanguagePair
-from mtkit.inference.packed_model import transformer_weights
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import CONFIG, require_replaceable
-from mtkit.model_folder.folder import ModelMetadata, write_model
+from mtkit.model_folder.folder import ModelMetadata, weight_types, write_model
 from mtkit.model_folder.model_card import licence_note, model_card
 from mtkit.model_folder.weights_file import check_finite
-from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.recipe import schema
 from mtkit.recipe.located import with_location
 from mtkit.recipe.paths import to_plain
+
+# architectures of other programs, by the `model_type` of their config.json
+ARCHITECTURES: dict[str, ForeignArchitecture[Any]] = {each.name: each for each in (Marian(), M2M100(), MBart())}
 
 # Logit of tokens that the model lacks: their probability is 0 in float32, and label smoothing, which spreads a little
 # over all tokens, still has a loss that can be read when the model is trained further.
 UNKNOWN_LOGIT = -100.0
 _PAIR = re.compile(r"(?:^|[-_])([a-z]{2,3})-([a-z]{2,3})$")
-_VOCABULARIES = ("src_embedding.table.weight", "tgt_embedding.table.weight", "output.weight")
+_OUTPUT_BIAS = "output.bias"
 Float32 = NDArray[np.float32]
 
 
@@ -72,7 +76,7 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
     fields = folder.table(CONFIG)
     if "mtkit" in fields.values:
         raise UsageError(f"{source}: is a model folder of mtkit; use it as it is")
-    architecture = find_architecture(fields)
+    architecture = _find_architecture(fields)
     try:
         config = architecture.config(fields)
     except ValueError as error:
@@ -80,7 +84,8 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
     src_lang, tgt_lang = _languages(folder, name, languages)
     tokenizers = architecture.tokenizers(folder, fields, LanguagePair(src_lang, tgt_lang))
     generation = folder.optional_table(GENERATION)
-    tgt, has_output_bias = tokenizers.pair.tgt, config.output_bias
+    weight_names = list(architecture.weights(config))
+    tgt, has_output_bias = tokenizers.pair.tgt, any(each.ours == _OUTPUT_BIAS for each in weight_names)
     search, notes = search_config(fields, generation, tgt, has_output_bias=has_output_bias)
     licence = folder.card().get("license")
     metadata = ModelMetadata(
@@ -96,13 +101,14 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
         licence=printable(licence, 100) if isinstance(licence, str) else None,
     )
     _check_ranges(metadata, folder)
-    weights = _convert(architecture, config, tokenizers, folder)
+    weights = _convert(architecture, weight_names, metadata, tokenizers, folder)
     if has_output_bias and renormalises(fields, generation):
-        weights["output.bias"][sorted(never_generated(fields, generation) & set(range(tgt.vocab.size)))] = UNKNOWN_LOGIT
+        weights[_OUTPUT_BIAS][sorted(never_generated(fields, generation) & set(range(tgt.vocab.size)))] = UNKNOWN_LOGIT
     check_finite(weights, source)
     count = sum(array.size for array in weights.values())
     with OutputLock(output, make_parents=True):
-        _write(output, weights, metadata, tokenizers, card=model_card(metadata, {}, num_parameters=count))
+        tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
+        write_model(output, tensors, metadata, tokenizers.pair, card=model_card(metadata, {}, num_parameters=count))
     summary = f"{source}: {architecture.name}, {src_lang} to {tgt_lang}, {count:,} parameters, {_tags(metadata)}"
     return [summary, licence_note(metadata), *notes]
 
@@ -117,13 +123,13 @@ def _check_ranges(metadata: ModelMetadata, folder: ForeignFolder) -> None:
         raise DataError(str(error).partition("\n")[0]) from error
 
 
-def _write(
-    output: Path, weights: dict[str, Float32], metadata: ModelMetadata, tokenizers: ForeignTokenizers, *, card: str
-) -> None:
-    import torch
-
-    tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
-    write_model(output, tensors, metadata, tokenizers.pair, card=card)
+def _find_architecture(fields: Fields) -> ForeignArchitecture[Any]:
+    """The architecture of a config.json; DataError if there is none of its name, with those that there are."""
+    name = fields.values.get("model_type")
+    if not isinstance(name, str) or name not in ARCHITECTURES:
+        known = "; ".join(f"{each.name} ({each.description})" for each in ARCHITECTURES.values())
+        raise DataError(f"{fields.path}: model_type: {shown(name)}; mtkit imports {known}")
+    return ARCHITECTURES[name]
 
 
 def _tags(metadata: ModelMetadata) -> str:
@@ -147,7 +153,11 @@ def _languages(folder: ForeignFolder, name: str, languages: Languages) -> tuple[
 
 
 def _convert(
-    architecture: ForeignArchitecture, config: TransformerConfig, tokenizers: ForeignTokenizers, folder: ForeignFolder
+    architecture: ForeignArchitecture[Any],
+    weight_names: Sequence[WeightNames],
+    metadata: ModelMetadata,
+    tokenizers: ForeignTokenizers,
+    folder: ForeignFolder,
 ) -> dict[str, Float32]:
     """The weights by mtkit's names, with rows for its special tokens.
 
@@ -155,29 +165,44 @@ def _convert(
         DataError: a tensor is missing, unknown or of another shape.
     """
     theirs = folder.weights()
-    expected = {name: shape for name, (_, shape) in transformer_weights(config, *tokenizers.pair.vocab_sizes).items()}
-    src_size, tgt_size = tokenizers.sizes
-    sizes = dict(zip(_VOCABULARIES, (src_size, tgt_size, tgt_size), strict=True))
+    shapes = {name: shape for name, (_, shape) in weight_types(metadata.model, tokenizers.pair.vocab_sizes).items()}
+    if wrong := shapes.keys() ^ {each.ours for each in weight_names}:
+        raise ValueError(f"{architecture.name}: no names of weights, or names of none: {', '.join(sorted(wrong))}")
+    known = {*architecture.unused_weights, *(name for each in weight_names for name in (*each.theirs, *each.instead))}
+    used = {each.ours: [_present(theirs, name, each.instead) for name in each.theirs] for each in weight_names}
+    remaining_uses = Counter(name for names in used.values() for name in names)
+    sizes = dict(zip(("src", "tgt"), tokenizers.sizes, strict=True))
     ours: dict[str, Float32] = {}
-    for names in architecture.weights(config):
-        parts = [_take(theirs, each, names.instead, folder) for each in names.theirs]
-        array = _concatenated(parts)[names.skipped :]
-        shape = (sizes.get(names.ours, expected[names.ours][0]), *expected[names.ours][1:])
+    for names in weight_names:
+        rows, *columns = shapes[names.ours]
+        is_of_tokens = names.ours in VOCAB_TENSORS
+        shape = (sizes[VOCAB_TENSORS[names.ours]] if is_of_tokens else rows, *columns)
+        sources = [name for name in used[names.ours] if name in theirs or not names.is_optional]
+        if missing := [name for name in sources if name not in theirs]:
+            raise DataError(
+                f"{folder.path}: the weights have no {missing[0]}; they are cut off, or of another model than {CONFIG}"
+            )
+        array = _concatenated([theirs[name] for name in sources]) if sources else np.zeros(shape, dtype=np.float32)
+        for name in sources:
+            remaining_uses[name] -= 1
+            if not remaining_uses[name]:  # so that the weights are never in memory twice
+                del theirs[name]
+        array = array.reshape(-1) if names.ours == _OUTPUT_BIAS else array[names.skipped :]
         if array.shape != shape:
             found = f"{' + '.join(names.theirs)} is {list(array.shape)}"
+            if names.ours == _OUTPUT_BIAS:
+                raise DataError(
+                    f"{folder.path}: {sources[0]} has {array.size:,} numbers, and there are {shape[0]:,} tokens"
+                )
             raise DataError(
                 f"{folder.path}: {found}, but {list(shape)} by {CONFIG} and vocabulary; they are of different models"
             )
-        ours[names.ours] = _with_rows(array, expected[names.ours][0])
-    if config.output_bias:
-        bias = theirs.pop(OUTPUT_BIAS, np.zeros((1, tgt_size), dtype=np.float32)).reshape(-1)
-        if bias.shape != (tgt_size,):
-            raise DataError(
-                f"{folder.path}: {OUTPUT_BIAS} has {bias.size:,} numbers, and there are {tgt_size:,} tokens"
-            )
-        unknown = np.full(tokenizers.pair.tgt.vocab.size - tgt_size, UNKNOWN_LOGIT, dtype=np.float32)
-        ours["output.bias"] = np.concatenate([bias, unknown])
-    if unused := sorted(theirs.keys() - architecture.unused_weights(config)):
+        array = array if names.scale == 1 else array * np.float32(names.scale)
+        if rows > len(array):  # those of mtkit's special tokens
+            fill = UNKNOWN_LOGIT if names.ours == _OUTPUT_BIAS else 0.0
+            array = np.concatenate([array, np.full((rows - len(array), *columns), fill, dtype=np.float32)])
+        ours[names.ours] = array
+    if unused := sorted(theirs.keys() - known):
         raise DataError(
             f"{folder.path}: {unused[0]} (and {len(unused) - 1} more): no weight of {architecture.name} as {CONFIG} "
             "describes it; it is another model, or one that mtkit does not import"
@@ -185,22 +210,13 @@ def _convert(
     return ours
 
 
+def _present(tensors: dict[str, Float32], name: str, instead: tuple[str, ...]) -> str:
+    """The first of a tensor and those tied to it that is there; the tensor itself if none is."""
+    return next((each for each in (name, *instead) if each in tensors), name)
+
+
 def _concatenated(parts: list[Float32]) -> Float32:
     """Tensors one after another; if their shapes differ, a vector, whose shape the caller refuses with their names."""
     if len({part.shape[1:] for part in parts}) > 1 or parts[0].ndim == 0:
         return parts[0].reshape(-1)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _take(theirs: dict[str, Float32], name: str, instead: tuple[str, ...], folder: ForeignFolder) -> Float32:
-    for each in (name, *instead):
-        if each in theirs:
-            return theirs.pop(each)
-    raise DataError(f"{folder.path}: the weights have no {name}; they are cut off, or of another model than {CONFIG}")
-
-
-def _with_rows(array: Float32, count: int) -> Float32:
-    """An array with rows of 0 up to a number of rows."""
-    if len(array) == count:
-        return array
-    return np.concatenate([array, np.zeros((count - len(array), *array.shape[1:]), dtype=np.float32)])

@@ -1,7 +1,7 @@
 """Models as Marian writes them (npz with the configuration in it, vocabularies), as a folder of Hugging Face's layout.
 
 Marian's decoder begins with a vector of zeros; here that is the vector of `<pad>`, a further token. Everything else is
-the architecture in marian.py.
+`Marian` in bart.py.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, RecipeError
-from mtkit.importers.architectures.architecture import require
-from mtkit.importers.architectures.bart_layers import DECODER, ENCODER, LAYER, OUTPUT_BIAS, SHARED
+from mtkit.importers.architecture import require
+from mtkit.importers.bart import DECODER, ENCODER, LAYER, OUTPUT_BIAS, SHARED
 from mtkit.importers.foreign_folder import GENERATION, MAX_LAYERS, Fields, ForeignFolder
 from mtkit.importers.vocabulary import read_pieces
 from mtkit.inference.packing import as_float32

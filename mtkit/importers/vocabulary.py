@@ -49,46 +49,40 @@ class LanguagePair:
     tgt: str
 
 
-@dataclass(frozen=True)
-class VocabularyFiles:
-    """Names of the files of a vocabulary, and the marks around the name of a language tag."""
-
-    src_model: str
-    tgt_model: str
-    src_vocabulary: str
-    tgt_vocabulary: str
-    tag_begin: str
-    tag_end: str
-
-
-def read_mapped_tokenizers(folder: ForeignFolder, fields: Fields, files: VocabularyFiles) -> ForeignTokenizers:
+def read_mapped_tokenizers(
+    folder: ForeignFolder,
+    fields: Fields,
+    *,
+    models: tuple[str, str],
+    vocabularies: tuple[str, str],
+    tag_marks: tuple[str, str] = ("", ""),
+) -> ForeignTokenizers:
     """Read sentencepiece models of both sides and the ids of their pieces.
 
     Args:
         folder: of the model.
         fields: of config.json, with the sizes and special ids of the vocabulary.
-        files: names in the folder.
+        models: files of the sentencepiece models of source and target in the folder.
+        vocabularies: files with the ids of the tokens of source and target.
+        tag_marks: what is before and after the name of a language in its token; empty: there are no such tokens.
 
     Raises:
         MissingInputError, ReadWriteError: a file is missing, or cannot be read.
         DataError: a file is damaged, or of another model than the others.
     """
-    src_tokens = _token_list(folder, fields, files, files.src_vocabulary, "vocab_size")
-    tgt_key = "vocab_size" if files.tgt_vocabulary == files.src_vocabulary else "decoder_vocab_size"
-    tgt_tokens = _token_list(folder, fields, files, files.tgt_vocabulary, tgt_key)
+    tgt_key = "vocab_size" if vocabularies[0] == vocabularies[1] else "decoder_vocab_size"
+    src_tokens = _token_list(folder, fields, vocabularies[0], "vocab_size", tag_marks)
+    tgt_tokens = _token_list(folder, fields, vocabularies[1], tgt_key, tag_marks)
     never = never_generated(fields, folder.optional_table(GENERATION)) & set(range(len(tgt_tokens.tokens)))
     tgt_tokens = replace(tgt_tokens, control=sorted({*tgt_tokens.control, *never} - {tgt_tokens.unk}))
     sides = [
         _tokenizer(folder, model, tokens, vocabulary)
-        for model, tokens, vocabulary in (
-            (files.src_model, src_tokens, files.src_vocabulary),
-            (files.tgt_model, tgt_tokens, files.tgt_vocabulary),
-        )
+        for model, tokens, vocabulary in zip(models, (src_tokens, tgt_tokens), vocabularies, strict=True)
     ]
     config = TokenizerConfig(
-        model_type=model_type_of(folder.bytes(files.src_model)),
+        model_type=model_type_of(folder.bytes(models[0])),
         vocab_size=sides[0].vocab.size,
-        shared=files.src_model == files.tgt_model,
+        shared=models[0] == models[1],
         normaliser="none",
     )
     pair = TokenizerPair(src=sides[0], tgt=sides[-1], config=config, tags=tuple(sides[0].tag_ids))
@@ -96,7 +90,7 @@ def read_mapped_tokenizers(folder: ForeignFolder, fields: Fields, files: Vocabul
 
 
 def _token_list(
-    folder: ForeignFolder, fields: Fields, files: VocabularyFiles, vocabulary: str, size_key: str
+    folder: ForeignFolder, fields: Fields, vocabulary: str, size_key: str, tag_marks: tuple[str, str]
 ) -> TokenList:
     path = folder.path / vocabulary
     names = _by_id(folder.table(vocabulary).values, path)
@@ -106,10 +100,11 @@ def _token_list(
             f"{path}: has {len(names):,} tokens, but the model in {fields.path} has {size:,}; copy the tokenizer of "
             "the same model"
         )
+    begin, end = tag_marks
     tags = {
-        name.removeprefix(files.tag_begin).removesuffix(files.tag_end): number
+        name.removeprefix(begin).removesuffix(end): number
         for number, name in enumerate(names)
-        if name.startswith(files.tag_begin) and name.endswith(files.tag_end)
+        if begin and name.startswith(begin) and name.endswith(end)
     }
     if "<unk>" not in names:
         raise DataError(f"{path}: has no token <unk>; copy the tokenizer of the same model")

@@ -77,7 +77,9 @@ def native() -> Native:
         name = next((name for name in names if _find(name)), names[0])
         return Native(declare(_load(name)), f"{name}, of {' '.join(available)}")
     except (OSError, AttributeError, ValueError) as error:  # of the file or the system's loader; it lacks a function
-        return Native(None, f"{error}; {_remedy()}")
+        is_checkout = (PACKAGE.parent / "hatch_build.py").is_file()
+        remedy = "run `python hatch_build.py` in the checkout" if is_checkout else "install mtkit again"
+        return Native(None, f"{error}; {remedy}")
 
 
 def chosen_instruction_set() -> str | None:
@@ -115,13 +117,6 @@ def _load(name: str) -> ctypes.CDLL:
     if library.mtkit_c_hash() != hash_of_c().encode():
         raise ValueError(f"{path} was compiled from other C sources")
     return library
-
-
-def _remedy() -> str:
-    """The command that makes the library: in a checkout, or in an environment."""
-    if (PACKAGE.parent / "hatch_build.py").is_file():
-        return "run `python hatch_build.py` in the checkout"
-    return "install mtkit again"
 
 
 CONSTANTS: Mapping[str, int] = read_constants()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from threading import Event
 from typing import Any
@@ -17,7 +16,7 @@ from mtkit.inference.library import CONSTANTS, Constraints, SamplingSettings, Ta
 from mtkit.inference.packed_model import PackedTransformer
 from mtkit.inference.packing import address, check
 from mtkit.inference.threads import MIN_ROWS, run_together
-from mtkit.search.config import SamplingConfig, SearchConfig
+from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SearchSettings, SentenceRequest, SpecialIds
 from mtkit.search.support import options
 
@@ -36,7 +35,7 @@ class NativeSearch:
         self.model, self.settings = model, settings
         config, special_ids = settings.config, settings.special_ids
         self.width, self.n_best = config.num_hypotheses, config.num_kept
-        self.is_sampling = isinstance(config.method, SamplingConfig)
+        self.is_sampling = config.method.is_sampling
         self.is_greedy = config.is_single_path and not self.is_sampling
         # by the fields of the structures; a single path ignores the stopping rules
         told = {"stops_early": True, "enough_ends": self.width, **options("native", config)}
@@ -67,7 +66,7 @@ class NativeSearch:
         if not requests:
             return []
         states, source_lengths = self.model.encode([request.source for request in requests])
-        results = SearchResults.empty(
+        results = SearchResults(
             requests,
             source_lengths,
             self.n_best,
@@ -79,7 +78,7 @@ class NativeSearch:
         sampling = self._sampling(requests)
         pruned = self.model.pruned if self.is_greedy and constraints is None else None
         with_log_probs = pruned is None or self.settings.with_log_probs or self.settings.num_alternatives > 0
-        arrays = {**inputs, **results.arrays()}
+        arrays = {**inputs, **results.arrays}
         task = Task(
             decoder=ctypes.pointer(self.model.decoder.structure),
             output=ctypes.pointer(self.model.output.linear),
@@ -94,7 +93,7 @@ class NativeSearch:
             n_best=self.n_best,
             num_sentences=len(requests),
             max_source_length=int(source_lengths.max()),
-            max_length=results.tokens.shape[2],
+            max_length=results.arrays["tokens"].shape[2],
             num_alternatives=self.settings.num_alternatives,
             with_log_probs=with_log_probs,
             is_single_path=self.settings.config.is_single_path,
@@ -103,8 +102,8 @@ class NativeSearch:
         self._run(task, len(requests))
         del kept  # what the constraints point to
         if not with_log_probs:
-            results.log_probs.fill(math.nan)
-            results.scores.fill(math.nan)
+            results.arrays["log_probs"].fill(math.nan)
+            results.arrays["scores"].fill(math.nan)
         return [n_best[: self.settings.config.num_returned] for n_best in results.hypotheses()]
 
     def _inputs(
@@ -247,104 +246,68 @@ class IntegerLists:
             self.elements = np.array([element for each in lists for element in each], dtype=np.int32)
 
 
-@dataclass(frozen=True)
 class SearchResults:
-    """The results of B sentences, filled by the library; see c/search.h.
+    """The results of B sentences, filled by the library.
 
     Attributes:
-        tokens: [B, n_best, L] int32.
-        log_probs: [B, n_best, L + 1], of each token and of the end of sentence.
-        scores: [B, n_best].
-        lengths: [B, n_best] int32, tokens.
-        is_finished: [B, n_best] int32.
-        counts: [B] int32, number of results; FAILED: the model computed NaN or infinity.
-        alternatives: [B, n_best, L + 1, k] int32.
-        alternative_log_probs: the same shape.
-        attention: [n_best, maximum length, source length] of one sentence after another; None: not requested.
-        first_attention: [B] int64 index of the first number of each.
-        shapes: [B] maximum length and source length.
+        arrays: by name, see c/search.h.
     """
 
-    tokens: NDArray[np.int32]
-    log_probs: NDArray[np.float32]
-    scores: NDArray[np.float32]
-    lengths: NDArray[np.int32]
-    is_finished: NDArray[np.int32]
-    counts: NDArray[np.int32]
-    alternatives: NDArray[np.int32]
-    alternative_log_probs: NDArray[np.float32]
-    attention: NDArray[np.float32] | None
-    first_attention: NDArray[np.int64]
-    shapes: list[tuple[int, int]]
-
-    @classmethod
-    def empty(
-        cls,
+    def __init__(
+        self,
         requests: Sequence[SentenceRequest],
         source_lengths: NDArray[Any],
         n_best: int,
         *,
         with_attention: bool,
         num_alternatives: int,
-    ) -> SearchResults:
-        """Results that are still to be filled."""
+    ) -> None:
         count, longest = len(requests), max(request.max_length for request in requests)
-        shapes = [(each.max_length, int(length)) for each, length in zip(requests, source_lengths, strict=True)]
-        sizes = np.array([n_best * length * source for length, source in shapes], dtype=np.int64)
+        self._shapes = [(each.max_length, int(length)) for each, length in zip(requests, source_lengths, strict=True)]
+        sizes = np.array([n_best * length * source for length, source in self._shapes], dtype=np.int64)
         positions = (count, n_best, longest + 1, num_alternatives)
-        return cls(
-            tokens=np.zeros((count, n_best, longest), dtype=np.int32),
-            log_probs=np.full((count, n_best, longest + 1), math.nan, dtype=np.float32),
-            scores=np.zeros((count, n_best), dtype=np.float32),
-            lengths=np.zeros((count, n_best), dtype=np.int32),
-            is_finished=np.zeros((count, n_best), dtype=np.int32),
-            counts=np.zeros(count, dtype=np.int32),
-            alternatives=np.zeros(positions, dtype=np.int32),
-            alternative_log_probs=np.zeros(positions, dtype=np.float32),
-            attention=np.zeros(int(sizes.sum()), dtype=np.float32) if with_attention else None,
-            first_attention=np.cumsum(sizes) - sizes,
-            shapes=shapes,
-        )
-
-    def arrays(self) -> dict[str, NDArray[Any] | None]:
-        """The arrays by name."""
-        return {name: array for name, array in vars(self).items() if name != "shapes"}
+        self.arrays: dict[str, Any] = {
+            "tokens": np.zeros((count, n_best, longest), dtype=np.int32),
+            "log_probs": np.full((count, n_best, longest + 1), math.nan, dtype=np.float32),
+            "scores": np.zeros((count, n_best), dtype=np.float32),
+            "lengths": np.zeros((count, n_best), dtype=np.int32),
+            "is_finished": np.zeros((count, n_best), dtype=np.int32),
+            "counts": np.zeros(count, dtype=np.int32),
+            "alternatives": np.zeros(positions, dtype=np.int32),
+            "alternative_log_probs": np.zeros(positions, dtype=np.float32),
+            "attention": np.zeros(int(sizes.sum()), dtype=np.float32) if with_attention else None,
+            "first_attention": np.cumsum(sizes) - sizes,
+        }
 
     def hypotheses(self) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, best first."""
         return [
             [Hypothesis.failure()] if count == FAILED else [self._hypothesis(sentence, rank) for rank in range(count)]
-            for sentence, count in enumerate(self.counts.tolist())
+            for sentence, count in enumerate(self.arrays["counts"].tolist())
         ]
 
     def _hypothesis(self, sentence: int, rank: int) -> Hypothesis:
-        at = sentence, rank
-        length = int(self.lengths[at])
-        token_log_probs = self.log_probs[at][: length + 1].tolist()
+        arrays, at = self.arrays, (sentence, rank)
+        length = int(arrays["lengths"][at])
+        token_log_probs = arrays["log_probs"][at][: length + 1].tolist()
+        attention, alternatives = None, []
+        if arrays["attention"] is not None:
+            max_length, source_length = self._shapes[sentence]
+            first = int(arrays["first_attention"][sentence]) + rank * max_length * source_length
+            attention = arrays["attention"][first : first + length * source_length].reshape(length, source_length)
+            attention = attention.copy()  # so that it does not keep that of the batch alive
+        if arrays["alternatives"].shape[3]:
+            positions = (arrays[name][at][: length + 1].tolist() for name in ("alternatives", "alternative_log_probs"))
+            alternatives = [
+                [(token, log_prob) for token, log_prob in zip(*each, strict=True) if token >= 0]
+                for each in zip(*positions, strict=True)
+            ]
         return Hypothesis(
-            tokens=self.tokens[at][:length].tolist(),
+            tokens=arrays["tokens"][at][:length].tolist(),
             log_prob=math.fsum(token_log_probs),
-            score=float(self.scores[at]),
+            score=float(arrays["scores"][at]),
             token_log_probs=token_log_probs,
-            finished=bool(self.is_finished[at]),
-            attention=self._attention_of(sentence, rank, length),
-            alternatives=self._alternatives_of(sentence, rank, length),
+            finished=bool(arrays["is_finished"][at]),
+            attention=attention,
+            alternatives=alternatives,
         )
-
-    def _attention_of(self, sentence: int, rank: int, length: int) -> NDArray[np.float32] | None:
-        """[T, S]; copied, so that it does not keep that of the batch alive."""
-        if self.attention is None:
-            return None
-        max_length, source_length = self.shapes[sentence]
-        first = int(self.first_attention[sentence]) + rank * max_length * source_length
-        return self.attention[first : first + length * source_length].reshape(length, source_length).copy()
-
-    def _alternatives_of(self, sentence: int, rank: int, length: int) -> list[list[tuple[int, float]]]:
-        if not self.alternatives.shape[3]:
-            return []
-        tokens = self.alternatives[sentence, rank, : length + 1].tolist()
-        log_probs = self.alternative_log_probs[sentence, rank, : length + 1].tolist()
-        return [
-            [(token, log_prob) for token, log_prob in zip(*each, strict=True) if token >= 0]
-            for each in zip(tokens, log_probs, strict=True)
-        ]

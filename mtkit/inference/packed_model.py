@@ -28,12 +28,10 @@ from mtkit.inference.packing import (
     check,
 )
 from mtkit.inference.threads import run_in_chunks
-from mtkit.layers.norms.config import NoNormConfig, PreNormConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig, SinusoidalConfig
-from mtkit.layers.positions.config import RoPEConfig
+from mtkit.layers.norms.config import NoNormConfig
+from mtkit.layers.positions.absolute_config import SinusoidalConfig
 from mtkit.models.transformer.sharing import sharing_order
 
-NORMS = {"none": CONSTANTS["NO_NORM"], "layer": CONSTANTS["LAYER_NORM"], "rms": CONSTANTS["RMS_NORM"]}
 FREQUENCY_BASE = 10_000.0  # of sinusoidal positions
 ACTIVATIONS = {"relu": CONSTANTS["RELU"], "gelu": CONSTANTS["GELU"], "silu": CONSTANTS["SILU"]}
 
@@ -58,7 +56,7 @@ class PackedStack:
         self.source_heads: int = layers[order[alignment_layer]].source_heads
         positions = getattr(config, f"{side}_positions")
         scale = 1 / math.sqrt(head_dim) if config.scaled_attention else 1.0
-        is_pre_norm = isinstance(config.residual, PreNormConfig)
+        is_pre_norm = not config.residual.ends_with_norm
         embedding = "tgt_embedding" if is_decoder else "src_embedding"
         self.structure = StackStructure(
             layers=(Layer * count)(*(layers[index] for index in order)),
@@ -69,7 +67,7 @@ class PackedStack:
             num_layers=count,
             d_model=config.d_model,
             head_dim=head_dim,
-            rotate_halves=isinstance(positions, RoPEConfig) and positions.rotate_half,
+            rotate_halves=positions.acts_in_attention and positions.rotate_half,
             alignment_layer=alignment_layer,
         )
 
@@ -83,7 +81,7 @@ class PackedStack:
             norm=self._norm(f"{name}.attention_residual.norm", packer),
             feed_forward_norm=self._norm(f"{name}.feed_forward_residual.norm", packer),
             activation=ACTIVATIONS[config.feed_forward.activation],
-            is_pre_norm=isinstance(config.residual, PreNormConfig),
+            is_pre_norm=not config.residual.ends_with_norm,
         )
         layer.heads = layer.out.inputs // config.heads.head_dim  # layers differ where heads were pruned
         if is_decoder:
@@ -96,7 +94,7 @@ class PackedStack:
 
     def _norm(self, name: str, packer: Packer, is_there: bool = True) -> Any:
         norm = self._config.residual.norm if is_there else NoNormConfig()
-        return packer.norm(name, NORMS[norm.kind], 0.0 if isinstance(norm, NoNormConfig) else norm.epsilon)
+        return packer.norm(name, norm)
 
 
 class PositionTables:
@@ -132,7 +130,7 @@ class PositionTables:
         pos = np.arange(count, dtype=np.float32)
         if isinstance(self.positions, SinusoidalConfig):
             return self._sinusoids(self.positions, pos), None
-        if isinstance(self.positions, RoPEConfig):
+        if self.positions.acts_in_attention:  # rotary ones
             base, divisor = self.positions.scaling.apply(self.positions.base, self._head_dim)
             exponent = np.arange(0, self._head_dim, 2, dtype=np.float32) / np.float32(self._head_dim)
             frequency = (np.float32(base) ** -exponent / np.float32(divisor)).astype(np.float32)  # [K/2]
@@ -280,7 +278,7 @@ def _embeddings(config: Any, src_vocab: int, tgt_vocab: int) -> Iterator[tuple[s
     if config.output_bias:
         yield "output.bias", (tgt_vocab,)
     for side, positions in (("src", config.encoder_positions), ("tgt", config.decoder_positions)):
-        if isinstance(positions, LearnedConfig):
+        if positions.length_limit is not None:  # learned ones
             yield f"{side}_embedding.position.table.weight", (positions.max_length, width)
         if config.embedding_norm:
             yield from _norm(config, f"{side}_embedding.norm")
@@ -306,7 +304,7 @@ def _stack(config: Any, side: str) -> Iterator[tuple[str, Shape]]:
         yield from _projection(config, f"{layer}.feed_forward.outer", width, config.d_ff)
         yield from _norm(config, f"{layer}.attention_residual.norm")
         yield from _norm(config, f"{layer}.feed_forward_residual.norm")
-    if isinstance(config.residual, PreNormConfig):
+    if not config.residual.ends_with_norm:
         yield from _norm(config, f"{side}_norm")
 
 

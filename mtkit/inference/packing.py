@@ -24,6 +24,7 @@ TYPE_NUMBERS: dict[WeightType, int] = {
     "bf16": CONSTANTS["BFLOAT16"],
     "int8": CONSTANTS["INT8"],
 }
+NORMS = {"none": CONSTANTS["NO_NORM"], "layer": CONSTANTS["LAYER_NORM"], "rms": CONSTANTS["RMS_NORM"]}
 INT8_MAX = 127  # of a symmetric signed byte
 MIN_ABS_MAX = 1e-30  # of a row of zeros, to avoid division by zero
 
@@ -174,11 +175,12 @@ class Packer:
         self.kept.append(packed)
         return packed
 
-    def norm(self, name: str, kind: int, epsilon: float) -> ctypes.Structure:
-        """The norm NAME."""
+    def norm(self, name: str, config: Any) -> ctypes.Structure:
+        """The norm NAME, of a supported configuration."""
+        kind = NORMS[config.kind]
         if kind == CONSTANTS["NO_NORM"]:
             return Norm(kind=kind)
         arrays = [self.weights.get(f"{name}.{part}") for part in ("weight", "bias")]
         weight, bias = (None if each is None else as_float32(each) for each in arrays)
         self.kept.append((weight, bias))
-        return Norm(weight=address(weight), bias=address(bias), epsilon=epsilon, kind=kind)
+        return Norm(weight=address(weight), bias=address(bias), epsilon=config.epsilon, kind=kind)

@@ -63,12 +63,6 @@ def projections(module: nn.Module) -> Iterator[tuple[nn.Module, str, Projection]
             yield from projections(child)
 
 
-def use_native_projections(model: nn.Module, dtype: torch.dtype) -> None:
-    """Let all projections of a model compute in the native library, except those of tables in position encodings."""
-    for parent, name, projection in list(projections(model)):
-        setattr(parent, name, NativeLinear(projection.weight, projection.bias, dtype))
-
-
 def resolve_compute_type(requested: ComputeType, device: torch.device) -> torch.dtype:
     """Type of the weights; `auto` is bf16 where the device has instructions for it, else float32.
 
@@ -118,22 +112,18 @@ def prepare_for_inference(
         # Buffers, such as the frequencies of positions, keep their precision.
         parameter.data = parameter.data.to(torch.float32 if is_mixed else dtype)
     if uses_native:
-        use_native_projections(model, dtype)
-    elif dtype == torch.int8:
-        round_to_int8(model)
+        for parent, name, projection in list(projections(model)):
+            setattr(parent, name, NativeLinear(projection.weight, projection.bias, dtype))
+    elif dtype == torch.int8:  # 8-bit integers times a scale for each output, as float32 numbers
+        for _, _, projection in projections(model):
+            weight = projection.weight.detach()
+            scale = weight.abs().amax(1, keepdim=True).clamp(min=MIN_ABS_MAX) / INT8_MAX
+            projection.weight = nn.Parameter((weight / scale).round() * scale, requires_grad=False)
     if on_cpu:
         to_column_major(model)
     if rewrite:
         flatten_module_lookup(model)
     return model
-
-
-def round_to_int8(model: nn.Module) -> None:
-    """Round the weights of projections to 8-bit integers times a scale for each output, as float32 numbers."""
-    for _, _, projection in projections(model):
-        weight = projection.weight.detach()
-        scale = weight.abs().amax(1, keepdim=True).clamp(min=MIN_ABS_MAX) / INT8_MAX
-        projection.weight = nn.Parameter((weight / scale).round() * scale, requires_grad=False)
 
 
 def to_column_major(model: nn.Module) -> None:

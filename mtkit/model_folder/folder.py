@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from mtkit import __version__
 from mtkit.config import Limits, config
@@ -42,9 +42,8 @@ from mtkit.model_folder.config_file import (
     verified,
     write_config,
 )
-from mtkit.model_folder.quantised_weights import Storage, TensorType
 from mtkit.model_folder.safetensors_file import Arrays
-from mtkit.model_folder.weights_file import check_finite, read_weights
+from mtkit.model_folder.weights_file import Storage, TensorType, check_finite, quantise_tensors, read_weights
 from mtkit.models.config import ModelConfig
 from mtkit.recipe import schema
 from mtkit.recipe.located import with_location
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mtkit.models.interface import TranslationModel
+    from mtkit.text.subword.import_tokenizer import ImportedTokenizer
 
 
 MULTI_SENTENCE_SHARE = 0.1  # of the training sources, see ModelMetadata.is_of_single_sentences
@@ -78,7 +78,7 @@ class ModelMetadata:
         requires_tag: every training source began with a tag, so that a source without one is out of domain.
         is_language_model: the model was trained without sources, and generates or scores text.
         is_encoder_only: only the encoder was trained, on masked text; the decoder has its initial weights.
-        storage: number format of the large matrices in the file of weights, see quantised_weights.py.
+        storage: number format of the large matrices in the file of weights, see weights_file.py.
         base_model: name of the model of another program that the weights come from.
         licence: identifier of its licence, as its card states it.
     """
@@ -138,9 +138,7 @@ class StoredModel:
 
     def load(self) -> LoadedModel:
         """The model of the reference implementation; imports torch."""
-        from mtkit.model_folder.build_model import with_weights
-
-        model = with_weights(partial(self.metadata.model.build, *self.tokenizers.vocab_sizes), self.weights)
+        model = with_weights(self.metadata.model, self.tokenizers.vocab_sizes, self.weights)
         return LoadedModel(self.folder, self.metadata, self.tokenizers, model.eval())
 
 
@@ -176,7 +174,6 @@ def write_model(
         UsageError: its path is not UTF-8.
     """
     require_utf8_name(folder.resolve())
-    from mtkit.model_folder.quantise import quantise_tensors
     from mtkit.training.checkpoints.tensor_file import write_tensors
 
     with atomic_folder(folder) as temporary:
@@ -313,6 +310,56 @@ def _weight_types(metadata: ModelMetadata, tokenizers: TokenizerPair) -> Mapping
     """Type and shape of each weight of a model."""
     if unsupported_model_key(metadata.model) is None:
         return transformer_weights(metadata.model, *tokenizers.vocab_sizes)
-    from mtkit.model_folder.build_model import weight_types
+    return weight_types(metadata.model, tokenizers.vocab_sizes)
 
-    return weight_types(partial(metadata.model.build, *tokenizers.vocab_sizes))
+
+def weight_types(config: ModelConfig, vocab_sizes: tuple[int, int]) -> Mapping[str, TensorType]:
+    """Type and shape of each weight of the model that a configuration builds; it is built without memory."""
+    from mtkit.models.skip_init import build_on_meta
+    from mtkit.training.checkpoints.tensor_file import DTYPES
+    from mtkit.training.weights import weights
+
+    tensors = weights(build_on_meta(partial(config.build, *vocab_sizes)))
+    return {name: (DTYPES[tensor.dtype], tuple(tensor.shape)) for name, tensor in tensors.items()}
+
+
+def with_weights(config: ModelConfig, vocab_sizes: tuple[int, int], arrays: Arrays) -> TranslationModel:
+    """The model that a configuration builds, which uses the memory of weights with its names, shapes and types."""
+    import torch
+
+    from mtkit.models.skip_init import SkipInit
+
+    with SkipInit(torch.device("cpu")):
+        model = config.build(*vocab_sizes)
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    for name, array in arrays.items():
+        tensor = tensors[name]
+        tensor.data = torch.from_numpy(array).view(tensor.dtype)  # tied weights are one Parameter: all uses change
+    return model
+
+
+def find_tokenizer(path: Path, side: Literal["src", "tgt"]) -> ImportedTokenizer:
+    """Read the tokenizer of one side from a model file, a model folder or a run folder.
+
+    Args:
+        path: a subword model as `import_tokenizer` reads it; a model folder; or a run folder, whose training need not
+            be finished.
+        side: source or target; without effect if both have the same tokenizer.
+
+    Raises:
+        MissingInputError, DataError, ReadWriteError: as `import_tokenizer`, `TokenizerPair.load` and `read_metadata`.
+    """
+    from mtkit.text.subword.import_tokenizer import ImportedTokenizer, import_tokenizer
+
+    if not path.exists() and (trained := path.with_name(f"{path.name}.model")).is_file():  # by `train-bpe -o path`
+        raise MissingInputError(f"{path}: no such file; did you mean {trained}?")
+    if not path.is_dir():
+        return import_tokenizer(path)
+    for folder in (path, path / "tokenizer"):
+        if (folder / "tokenizer.json").is_file():
+            pair = TokenizerPair.load(folder)
+            break
+    else:
+        folder = find_model(path)
+        pair = read_tokenizers(folder, read_metadata(folder))
+    return ImportedTokenizer(pair.src if side == "src" else pair.tgt, pair.config.model_type)

@@ -1,21 +1,48 @@
-"""Weights of a model folder as numpy arrays: compared by name, shape and type with the model, then memory-mapped.
+"""Weights of a model folder: read as numpy arrays, compared with the model by name, shape and type; their storages.
 
-Quantised weights are dequantised into new memory.
+A float32 file is memory-mapped. Weights may also be stored in 8 and 4 bits, or without their zeros; they are float32
+again, in new memory, once a model is read.
+
+int8: one scale for each row of a matrix, w ≈ scale · q with |q| <= 127 (Wu et al. 2016, sec. 6,
+https://arxiv.org/abs/1609.08144). int4: one scale for each group of GROUP_SIZE weights of a row, |q| <= 7, two in a
+byte; of several scales the one with the least squared error is chosen. Tables of tokens keep 8 bits in int4 as well:
+an error there shifts all scores of a token. Vectors and small matrices stay in float32.
+
+sparse: the weights that are not 0, and one bit for each weight: whether it is one of them.
+
+The values of tensor X are in X, an int8 or uint8 tensor, and its scales in X.scale; those of a sparse X are a vector,
+and X.mask has a bit for each weight. Quantising a matrix that was read from int8 gives the same integers again, so that
+compute type int8 computes with the integers of the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import DamagedError, DataError
-from mtkit.model_folder.quantised_weights import TensorType, dequantise, dequantised_header
 from mtkit.model_folder.safetensors_file import map_tensors
 from mtkit.models.mismatches import first_of, shape_mismatches
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Storage = Literal["float32", "int8", "int4", "sparse"]
+
+TensorType = tuple[str, tuple[int, ...]]  # type as the safetensors format names it, and shape
+
+GROUP_SIZE = 32  # weights that share a scale of 16 bits: 4.5 bits a weight
+SCALE, MASK = ".scale", ".mask"
+INT4_MAX = 7
+MIN_WEIGHTS = 1024  # smaller matrices are not worth a scale
+TABLES = ("table.weight", "output.weight")  # ends of the names of embeddings and output projections
+INT8_MAX = 127
+SHRINKAGES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)  # of the scale that represents the largest weight of a group
+MIN_SCALE = 1e-7  # of a group of zeros; float16 represents it
 
 
 def read_weights(
@@ -78,3 +105,122 @@ def _mismatches(expected: Mapping[str, TensorType], found: Mapping[str, TensorTy
         for name, (dtype, _) in expected.items()
         if found[name][0] != dtype
     )
+
+
+def quantise_tensors(tensors: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]:
+    """Tensors as they are stored.
+
+    Args:
+        tensors: weights of a model by name, float32.
+        storage: number format of the large matrices.
+    """
+    import torch
+
+    stored: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if storage == "float32" or tensor.dim() != 2 or tensor.numel() < MIN_WEIGHTS or tensor.dtype != torch.float32:
+            stored[name] = tensor
+        elif storage == "sparse":
+            stored |= _without_zeros(name, tensor) if tensor.size(1) % 8 == 0 else {name: tensor}
+        elif storage == "int4" and tensor.size(1) % GROUP_SIZE == 0 and not name.endswith(TABLES):
+            stored[name], stored[name + SCALE] = _quantise_int4(tensor)
+        else:
+            stored[name], stored[name + SCALE] = _quantise_int8(tensor)
+    return stored
+
+
+def _without_zeros(name: str, weight: Tensor) -> dict[str, Tensor]:
+    """The weights that are not 0, and the mask [R, C/8], the first of eight weights in the lowest bit."""
+    import torch
+
+    is_set = weight != 0  # [R, C]
+    bits = is_set.view(weight.size(0), -1, 8).to(torch.uint8) << torch.arange(8, dtype=torch.uint8)  # [R, C/8, 8]
+    return {name: weight[is_set], name + MASK: bits.sum(2, dtype=torch.uint8)}
+
+
+def _quantise_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Integers [R, C] and scales [R, 1]."""
+    import torch
+
+    scale = weight.abs().amax(1, keepdim=True).clamp(min=MIN_SCALE) / INT8_MAX
+    return (weight / scale).round().to(torch.int8), scale
+
+
+def _quantise_int4(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Bytes [R, C/2], the first weight of a pair in the low bits, and scales [R, C/GROUP_SIZE]."""
+    import torch
+
+    groups = weight.view(weight.size(0), -1, GROUP_SIZE)  # [R, G, GROUP_SIZE]
+    largest = groups.abs().amax(2, keepdim=True).clamp(min=MIN_SCALE) / INT4_MAX  # [R, G, 1]
+    candidates = torch.stack([(largest * shrinkage).half().float() for shrinkage in SHRINKAGES])
+    candidates = candidates.clamp(min=MIN_SCALE)  # [M, R, G, 1]
+    integers = (groups / candidates).round().clamp(-INT4_MAX, INT4_MAX)  # [M, R, G, GROUP_SIZE]
+    best = (integers * candidates - groups).square().sum(3, keepdim=True).argmin(0, keepdim=True)  # [1, R, G, 1]
+    scale = candidates.gather(0, best).view(weight.size(0), -1)  # [R, G]
+    chosen = integers.gather(0, best.expand(1, *groups.shape))[0].view(weight.size(0), -1, 2)  # [R, C/2, 2]
+    low, high = (chosen + INT4_MAX + 1).to(torch.uint8).unbind(2)
+    return low | (high << 4), scale.half()
+
+
+def dequantise(stored: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Weights of a model from those in its file, in any storage.
+
+    Raises:
+        ValueError: a mask does not fit its weights.
+    """
+    weights: dict[str, NDArray[Any]] = {}
+    for name, values in stored.items():
+        if _is_auxiliary(name, stored):
+            continue
+        if name + MASK in stored:
+            weights[name] = _with_zeros(name, values, stored[name + MASK])
+        elif name + SCALE not in stored:
+            weights[name] = values
+        elif values.dtype == np.int8:
+            weights[name] = values.astype(np.float32) * stored[name + SCALE]
+        else:
+            weights[name] = _dequantise_int4(values, stored[name + SCALE])
+    return weights
+
+
+def dequantised_header(header: Mapping[str, TensorType]) -> dict[str, TensorType]:
+    """Type and shape of each array that `dequantise` returns, from those in a file.
+
+    A tensor whose scales do not fit keeps its integer type, which no model has.
+    """
+    result: dict[str, TensorType] = {}
+    for name, (dtype, shape) in header.items():
+        scale, mask = header.get(name + SCALE), header.get(name + MASK)
+        if len(shape) != 2:
+            scale = None
+        if mask is not None and mask[0] == "U8" and len(mask[1]) == 2:
+            result[name] = (dtype, (mask[1][0], 8 * mask[1][1]))
+        elif scale is not None and dtype == "I8" and scale == ("F32", (shape[0], 1)):
+            result[name] = ("F32", shape)
+        elif scale is not None and dtype == "U8" and scale == ("F16", (shape[0], 2 * shape[1] // GROUP_SIZE)):
+            result[name] = ("F32", (shape[0], 2 * shape[1]))
+        elif not _is_auxiliary(name, header):
+            result[name] = (dtype, shape)
+    return result
+
+
+def _is_auxiliary(name: str, names: Container[str]) -> bool:
+    """Return whether a tensor holds scales or a mask of another one."""
+    return any(name.endswith(end) and name.removesuffix(end) in names for end in (SCALE, MASK))
+
+
+def _with_zeros(name: str, values: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
+    """Matrix [R, C] of the weights that are not 0, and a mask [R, C/8], the first of eight in the lowest bit."""
+    is_set = np.unpackbits(mask, axis=1, bitorder="little").astype(np.bool_)  # [R, C]
+    if int(is_set.sum()) != values.size:
+        raise ValueError(f"{name}: {values.size} weights, but its mask shows {int(is_set.sum())}")
+    weight = np.zeros(is_set.shape, dtype=values.dtype)
+    weight[is_set] = values
+    return weight
+
+
+def _dequantise_int4(packed: NDArray[Any], scale: NDArray[Any]) -> NDArray[Any]:
+    """Weights [R, C] from bytes [R, C/2], the first of a pair in the low bits, and scales [R, C/GROUP_SIZE]."""
+    integers = np.stack([packed & 15, packed >> 4], axis=2).astype(np.float32) - (INT4_MAX + 1)  # [R, C/2, 2]
+    groups = integers.reshape(len(packed), -1, GROUP_SIZE) * scale.astype(np.float32)[:, :, None]
+    return np.ascontiguousarray(groups.reshape(len(packed), -1))

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
 from mtkit.layers.projections import embedding, linear
 from mtkit.models.capabilities import TieMode
+
+# tensors with a row for each token of a vocabulary -> side of the vocabulary
+VOCAB_TENSORS: Mapping[str, Literal["src", "tgt"]] = {
+    "src_embedding.table.weight": "src",
+    "tgt_embedding.table.weight": "tgt",
+    "output.weight": "tgt",
+    "output.bias": "tgt",
+}
 
 
 class TiedEmbeddings(NamedTuple):

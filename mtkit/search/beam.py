@@ -11,7 +11,7 @@ from torch import Tensor
 from mtkit.errors import UsageError
 from mtkit.search.beam_state import Extensions, ExtensionSelector, FinishedPool, LiveHypotheses, TopExtensions
 from mtkit.search.constraints import PartialHypotheses
-from mtkit.search.fast_topk import TopK, append_columns, log_normaliser, row_chunks, top_k
+from mtkit.search.fast_topk import append_columns, log_normaliser, row_chunks, top_k
 from mtkit.search.hypothesis import SearchSettings
 from mtkit.search.interface import (
     DecoderState,
@@ -46,7 +46,7 @@ class BeamSearch:
     """
 
     settings: SearchSettings
-    selector: ExtensionSelector = TopExtensions()  # noqa: RUF009 (frozen)
+    selector: ExtensionSelector = TopExtensions()  # noqa: RUF009 (it has no state)
 
     @torch.inference_mode()
     def __call__(self, stepper: Stepper, request: SearchRequest) -> list[list[Hypothesis]]:
@@ -142,38 +142,13 @@ class _BeamRun(SearchRun):
         top = top_k(logits, count, log_prob - normaliser, rows_per_beam)
         if required_ids is not None:
             top = append_columns(top, logits, required_ids)
-        model_value = model_logits[top.row, top.column].float() if self.constraints else None
-        return self._extensions(
-            top, log_prob, normaliser=normaliser, ends=(end, model_end), width=live.width, model_value=model_value
-        )
-
-    def _extensions(
-        self,
-        top: TopK,
-        log_prob: Tensor,
-        *,
-        normaliser: Tensor,
-        ends: tuple[Tensor, Tensor],
-        width: int,
-        model_value: Tensor | None = None,
-    ) -> Extensions:
-        """Extensions by the best tokens of n hypotheses.
-
-        Args:
-            top: the best columns.
-            log_prob: [n], of the hypotheses.
-            normaliser: [n], log sum exp of the logits.
-            ends: [n] each, the log-probability of the end of sentence, with constraints and the model's own.
-            width: hypotheses of a beam.
-            model_value: the model's own logits of the best columns; None: those of `top`.
-        """
+        value = model_logits[top.row, top.column].float() if self.constraints else top.value
         row_normaliser = normaliser[top.row]
-        end, model_end = ends
         return Extensions(
             log_prob=log_prob[top.row] + (top.value - row_normaliser),
             token=top.column,
-            token_log_prob=(top.value if model_value is None else model_value) - row_normaliser,
-            parent=top.row % width,
+            token_log_prob=value - row_normaliser,
+            parent=top.row % live.width,
             end_log_prob=log_prob + end,
             end_token_log_prob=model_end,
         )
@@ -195,29 +170,23 @@ class _BeamRun(SearchRun):
             self.pool.add(live, rows, end_token_log_prob=model_end, score=score, finished=finished)
         done = best == float("-inf")  # [N]
         if self.pool.has_finished:
-            done |= self._is_stopped(live, best, max_length)
+            at_pool = beam.cpu()
+            progress = BeamProgress(
+                best=best.cpu(),
+                num_ended=self.pool.count[at_pool],
+                worst=self.pool.worst[at_pool],
+                max_length=max_length.cpu(),
+                length=live.length,
+                width=self.width,
+                penalty=self.penalty,
+            )
+            for rule in self.stopping_rules:
+                done |= rule(progress).to(done.device)
         done |= self._failures(live, best, end)
         if self.per_sentence == 1:
             return done
         # The groups of a sentence look at each other's tokens and must stay until all of them are done.
         return done.view(-1, self.per_sentence).all(1).repeat_interleave(self.per_sentence)
-
-    def _is_stopped(self, live: LiveHypotheses, best: Tensor, max_length: Tensor) -> Tensor:
-        """[N] bool, beams whose search a stopping rule ends; `best` [N] is that of the best live hypotheses."""
-        at_pool = live.beam.cpu()
-        progress = BeamProgress(
-            best=best.cpu(),
-            num_ended=self.pool.count[at_pool],
-            worst=self.pool.worst[at_pool],
-            max_length=max_length.cpu(),
-            length=live.length,
-            width=self.width,
-            penalty=self.penalty,
-        )
-        first, *others = (rule(progress) for rule in self.stopping_rules)
-        for each in others:
-            first = first | each
-        return first.to(best.device)
 
     def _failures(self, live: LiveHypotheses, best: Tensor, end: Tensor) -> Tensor:
         """[N] bool, beams for which the model computed NaN or infinity; they are marked in the pool.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import insort
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -99,15 +100,6 @@ class LiveHypotheses:
         return LiveHypotheses(self.beam[beams], self.log_prob[beams], *history)
 
 
-@dataclass(order=True)
-class FinishedHypothesis:
-    """An entry of the pool; entries sort best first."""
-
-    order: tuple[float, int]  # negative score, then the order in which the hypotheses of the beam ended
-    hypothesis: Hypothesis = field(compare=False)
-    source_rows: list[int] = field(compare=False)  # the row in which each token was chosen, to look up its attention
-
-
 class FinishedPool:
     """Keeps the `n_best` finished hypotheses of each beam with the highest score; among equals those that ended first.
 
@@ -123,7 +115,8 @@ class FinishedPool:
         self.worst = torch.full((num_beams,), float("-inf"))
         # views of the same memory: numpy reads and writes single numbers ten times as fast as torch
         self._count, self._worst = self.count.numpy(), self.worst.numpy()
-        self._best: list[list[FinishedHypothesis]] = [[] for _ in range(num_beams)]
+        # of each beam, best first, with the row in which each token was chosen, to look up its attention
+        self._best: list[list[tuple[Hypothesis, list[int]]]] = [[] for _ in range(num_beams)]
         self.has_finished = False
         self._failed: set[int] = set()  # beams
         self._attention: list[Tensor] = []  # of each step [rows, S]
@@ -165,13 +158,13 @@ class FinishedPool:
             self.has_finished = True
             self._count[beam] += 1
             best = self._best[beam]
-            if len(best) == self.n_best and value <= best[-1].hypothesis.score:
+            if len(best) == self.n_best and value <= best[-1][0].score:
                 continue
             hypothesis = Hypothesis(tokens, log_prob, value, token_log_probs, ended)
-            insort(best, FinishedHypothesis((-value, int(self._count[beam])), hypothesis, source_rows))
+            insort(best, (hypothesis, source_rows), key=lambda entry: -entry[0].score)  # after equal ones
             del best[self.n_best :]
             if len(best) == self.n_best:
-                self._worst[beam] = best[-1].hypothesis.score
+                self._worst[beam] = best[-1][0].score
 
     def fail(self, beams: Tensor) -> None:
         """Mark beams [F], for a hypothesis of which the model computed NaN or infinity."""
@@ -181,56 +174,48 @@ class FinishedPool:
         """The n best hypotheses of a beam, best first, with attention if it was recorded; a failure if it failed."""
         if beam in self._failed:
             return [Hypothesis.failure()]
-        return [self._with_attention(entry) for entry in self._best[beam]]
-
-    def _with_attention(self, entry: FinishedHypothesis) -> Hypothesis:
         if not self._attention:
-            return entry.hypothesis
-        steps = [self._attention[t][row] for t, row in enumerate(entry.source_rows)]
-        empty = self._attention[0].new_zeros(0, self._attention[0].size(1))
-        attention = torch.stack(steps) if steps else empty  # [T, S]
-        h = entry.hypothesis
-        return Hypothesis(h.tokens, h.log_prob, h.score, h.token_log_probs, h.finished, attention)
+            return [hypothesis for hypothesis, _ in self._best[beam]]
+        empty = self._attention[0][:0]  # [0, S]
+        return [
+            replace(hypothesis, attention=torch.stack(steps) if steps else empty)  # [T, S]
+            for hypothesis, source_rows in self._best[beam]
+            for steps in [[self._attention[t][row] for t, row in enumerate(source_rows)]]
+        ]
 
 
-class ExtensionSelector(Protocol):
-    """Selects extensions at each step of beam search."""
+class ExtensionSelector(ABC):
+    """Selects extensions at each step of beam search.
 
-    @property
-    def groups(self) -> int:
-        """Beams of each sentence."""
+    Attributes:
+        groups: beams of each sentence.
+        per_beam: True if the candidates are the best of each whole beam, False if they are those of each hypothesis.
+    """
 
-    @property
-    def per_beam(self) -> bool:
-        """True if the candidates are the best of each whole beam, False if they are those of each hypothesis."""
+    groups: int
+    per_beam: bool
 
     def num_candidates(self, width: int) -> int:
         """Number of candidates needed, of each beam or hypothesis, to select `width` extensions for a beam."""
+        return width
 
     def required_ids(self, live: LiveHypotheses) -> Tensor | None:
         """Ids [rows, E] that must be among the candidates of each hypothesis, at any probability.
 
         Negative ids are padding. None: no such ids.
         """
+        return None
 
+    @abstractmethod
     def choose(self, candidates: Extensions, live: LiveHypotheses, width: int) -> Tensor:
         """Indices [N, W'] of the selected candidates, best first; W' is the smaller of `width` and M."""
 
 
-@dataclass(frozen=True)
-class TopExtensions:
+class TopExtensions(ExtensionSelector):
     """The most probable extensions. Among equals the extension of the better hypothesis is selected."""
 
-    groups: int = 1
-    per_beam: bool = True
-
-    def num_candidates(self, width: int) -> int:
-        """See ExtensionSelector."""
-        return width
-
-    def required_ids(self, live: LiveHypotheses) -> Tensor | None:
-        """See ExtensionSelector."""
-        return None
+    groups = 1
+    per_beam = True
 
     def choose(self, candidates: Extensions, live: LiveHypotheses, width: int) -> Tensor:
         """See ExtensionSelector."""
@@ -243,7 +228,7 @@ def rank(log_prob: Tensor, count: int) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiverseBeam:
+class DiverseBeam(ExtensionSelector):
     """Beam search in groups of beam_size / groups hypotheses, which select their tokens one group after another.
 
     Each use of a token by an earlier group at the same step costs `diversity_strength` (lambda in the paper).
@@ -257,15 +242,11 @@ class DiverseBeam:
 
     groups: int
     diversity_strength: float
-    per_beam: ClassVar[bool] = False
+    per_beam: bool = field(default=False, init=False)
 
     def num_candidates(self, width: int) -> int:
         """The other groups penalise at most (groups - 1) · width tokens: the best `width` are among these."""
         return width * self.groups
-
-    def required_ids(self, live: LiveHypotheses) -> Tensor | None:
-        """See ExtensionSelector."""
-        return None
 
     def choose(self, candidates: Extensions, live: LiveHypotheses, width: int) -> Tensor:
         """See ExtensionSelector."""

@@ -25,6 +25,7 @@ class SearchMethod(ABC):
 
     num_hypotheses_key: ClassVar[str] = "beam_size"  # key below `search` that sets the number of hypotheses followed
     ignored_keys: ClassVar[frozenset[str]] = frozenset()  # keys below `search` that have no effect on this method
+    is_sampling: ClassVar[bool] = False  # hypotheses are drawn at random, and do not compete while they grow
 
     def num_hypotheses(self, beam_size: int) -> int:
         """Hypotheses of a sentence that are in the batch at once."""
@@ -105,6 +106,7 @@ class SamplingConfig(SearchMethod):
     seed: Annotated[int, Limits(ge=0, lt=2**63)] = 1
 
     num_hypotheses_key: ClassVar[str] = "method.num_samples"
+    is_sampling: ClassVar[bool] = True
     ignored_keys: ClassVar[frozenset[str]] = frozenset({"beam_size", "patience", "early_stopping", "coverage_penalty"})
 
     def num_hypotheses(self, beam_size: int) -> int:
@@ -246,7 +248,7 @@ class SearchConfig:
     @property
     def is_single_path(self) -> bool:
         """True if hypotheses do not compete while they grow: sampling, and greedy search, a beam of one."""
-        return isinstance(self.method, SamplingConfig) or (self.beam_size == 1 and not self.coverage_penalty)
+        return self.method.is_sampling or (self.beam_size == 1 and not self.coverage_penalty)
 
     @property
     def num_returned(self) -> int:

@@ -78,7 +78,10 @@ def top_k(logits: Tensor, count: int, offset: Tensor | None = None, rows_per_bea
         values = (logits.float() + offset.unsqueeze(1)).view(-1, rows_per_beam * vocab)  # [beams, rows_per_beam·V]
         index = values.topk(count).indices  # [beams, K]
         return TopK(logits.view(values.shape).gather(1, index).float(), first + index // vocab, index % vocab)
-    blocked = _blocked(logits, blocks, depth)  # [rows, blocks, depth]
+    left_over = vocab - blocks * depth
+    if left_over:  # these columns make one more block, padded with -inf
+        logits = F.pad(logits, (0, depth - left_over), value=float("-inf"))
+    blocked = logits.view(rows, -1, depth)  # [rows, blocks, depth]
     best_blocks = _best_blocks(blocked, count, offset.view(-1, rows_per_beam))  # [beams, K]
     row, block = first + best_blocks // blocked.size(1), best_blocks % blocked.size(1)
     inside = blocked[row, block].float()  # [beams, K, depth]
@@ -86,14 +89,6 @@ def top_k(logits: Tensor, count: int, offset: Tensor | None = None, rows_per_bea
     which = index // depth  # of the K blocks
     column = (block.gather(1, which) * depth + index % depth).clamp_(max=vocab - 1)  # padding is no column
     return TopK(inside.flatten(1).gather(1, index), row.gather(1, which), column)
-
-
-def _blocked(logits: Tensor, blocks: int, depth: int) -> Tensor:
-    """Logits [rows, V] as [rows, blocks, depth]; columns left over make one more block, padded with -inf."""
-    left_over = logits.size(1) - blocks * depth
-    if left_over == 0:
-        return logits.view(-1, blocks, depth)
-    return F.pad(logits, (0, depth - left_over), value=float("-inf")).view(-1, blocks + 1, depth)
 
 
 def _best_blocks(blocked: Tensor, count: int, offset: Tensor) -> Tensor:

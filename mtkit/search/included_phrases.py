@@ -12,14 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mtkit.search.beam_state import Extensions, LiveHypotheses
+from mtkit.search.beam_state import Extensions, ExtensionSelector, LiveHypotheses
 from mtkit.search.constraints import FORCED_LOG_PROB, PartialHypotheses
 from mtkit.search.interface import SpecialIds
 
 NONE = -1  # padding of phrases
 
 
-class IncludedPhrases:
+class IncludedPhrases(ExtensionSelector):
     """Every translation of sentence b contains the phrases of sentence b; they may overlap.
 
     The number of missing tokens of a hypothesis is a function of its tokens: the lengths of all phrases that it lacks,
@@ -91,10 +91,6 @@ class IncludedPhrases:
         unmet, progress = self._progress(hypotheses)
         total = (unmet * self._of(self.lengths, hypotheses.sentence)).sum(1)
         return total - (progress * unmet).amax(1)
-
-    def num_candidates(self, width: int) -> int:
-        """See ExtensionSelector."""
-        return width
 
     def required_ids(self, live: LiveHypotheses) -> Tensor | None:
         """See ExtensionSelector; the next token of every unmet phrase [rows, P], or NONE."""

@@ -1,10 +1,14 @@
-"""Core of the server behind its interfaces: lines to translations, through cache, queue and models."""
+"""Core of the server behind its interfaces: lines to translations, through cache, queue and models.
+
+Long lines wait in the queue as groups of sentences, and their results become one again."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import re
+import sys
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -13,15 +17,16 @@ from mtkit.documents.format import DocumentFormat
 from mtkit.documents.translate import DocumentReport, PendingStretch, finish_stretch
 from mtkit.documents.unit import StretchError
 from mtkit.errors import MtkitError
-from mtkit.serve.cache import TranslationCache
 from mtkit.serve.fair_queue import QueuedRequest
 from mtkit.serve.languages import language_name, match_language, normal_code
 from mtkit.serve.metrics import ServerMetrics
-from mtkit.serve.pieces import LineResult, Piece, merge_pieces, split_pieces, through
 from mtkit.serve.registry import MULTIPLE, Hop, Registry
 from mtkit.serve.request_error import RequestError
 from mtkit.serve.settings import ServerSettings
 from mtkit.text.language import rank_languages
+from mtkit.text.normalise import plain
+from mtkit.text.sentences import split_sentences
+from mtkit.translate.merge import space_between
 
 AUTO = "auto"  # source of a request whose language is to be detected
 DETECTED_CHARACTERS = 2000  # of a text whose language is detected
@@ -292,3 +297,130 @@ def _join(parts: Sequence[str], results: Sequence[LineResult]) -> LineResult:
     written = list(parts)
     written[::2] = [each.hyp for each in results]
     return LineResult(hyp="".join(written), flags=tuple(dict.fromkeys(flag for each in results for flag in each.flags)))
+
+
+PIECE = 800  # characters of a group of sentences
+
+
+class Piece(NamedTuple):
+    """A part of a line, and the white space before it."""
+
+    space: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineResult:
+    """The translation of a line.
+
+    Attributes:
+        hyp, flags, alignment, terms: see Translation.
+        confidence: probability of each word of the translation; None: unknown.
+        alternatives: other translations, best first; none of a line that was split.
+        next_words: see `mtkit.translate.next_words`.
+    """
+
+    hyp: str
+    flags: tuple[str, ...] = ()
+    alignment: tuple[tuple[int, int], ...] = ()
+    confidence: tuple[float | None, ...] = ()
+    terms: tuple[tuple[str, str], ...] = ()
+    alternatives: tuple[str, ...] = ()
+    next_words: tuple[tuple[str, str], ...] = ()
+
+
+def split_pieces(line: str, *, sentences: bool) -> list[Piece]:
+    """The pieces of a line, which is one if it is short or its sentences are not translated by themselves."""
+    if len(line) <= PIECE or not sentences:
+        return [Piece("", line)]
+    groups: list[str] = []
+    for sentence in split_sentences(line):
+        if groups and len(groups[-1]) + len(sentence) <= PIECE:
+            groups[-1] += sentence
+        else:
+            groups.append(sentence)
+    pieces = [Piece("", groups[0])]
+    for group in groups[1:]:
+        text = group.lstrip()
+        space = group[: len(group) - len(text)]
+        pieces.append(Piece(" " if space and not plain(space) else space, text))
+    return pieces
+
+
+def merge_pieces(pieces: Sequence[Piece], results: Sequence[dict[str, Any]]) -> LineResult:
+    """The result of a line from those of its pieces."""
+    hyp = ""
+    num_src = num_tgt = 0
+    alignment: list[tuple[int, int]] = []
+    for piece, result in zip(pieces, results, strict=True):
+        if hyp:
+            hyp += space_between(hyp, piece.space, is_blank=not result.get("hyp"))
+        hyp += result.get("hyp", "")
+        alignment += [(src + num_src, tgt + num_tgt) for src, tgt in result.get("alignment", ())]
+        num_src += len(piece.text.split())
+        num_tgt += len(result.get("hyp", "").split())
+    return LineResult(
+        hyp=hyp,
+        flags=tuple(dict.fromkeys(flag for result in results for flag in result.get("flags", ()))),
+        alignment=tuple(alignment),
+        confidence=tuple(each for result in results for each in result.get("confidence", ())),
+        terms=tuple((term, form) for result in results for term, form in result.get("terms", ())),
+        alternatives=tuple(results[0].get("alternatives", ())) if len(results) == 1 else (),
+        next_words=tuple((word, hyp) for word, hyp in results[0].get("next", ())),
+    )
+
+
+def through(first: LineResult, second: LineResult) -> LineResult:
+    """The result of a line that was translated to a third language and from there; confidence is that of the second."""
+    links: dict[int, list[int]] = {}
+    for middle, tgt in second.alignment:
+        links.setdefault(middle, []).append(tgt)
+    pairs = {(src, tgt) for src, middle in first.alignment for tgt in links.get(middle, ())}
+    return LineResult(
+        hyp=second.hyp,
+        flags=tuple(dict.fromkeys((*first.flags, *second.flags))),
+        alignment=tuple(sorted(pairs)),
+        confidence=second.confidence,
+        alternatives=second.alternatives,
+    )
+
+
+ENTRY_BYTES = 300  # of an entry beside its key and its result
+
+Key = tuple[tuple[Any, ...], str, str]  # model and options, text, beginning of the translation
+
+
+class TranslationCache:
+    """Results by model, options, text and beginning."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._entries: OrderedDict[Key, tuple[Any, int]] = OrderedDict()
+
+    def get(self, key: Key) -> Any:
+        """The result of a key; None if it is not there."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._entries.move_to_end(key)
+        return entry[0]
+
+    def put(self, key: Key, result: dict[str, Any]) -> None:
+        """Keep a result; errors are not kept."""
+        if "error" in result or not self._max_bytes:
+            return
+        size = ENTRY_BYTES + _bytes_of(key) + _bytes_of(result)
+        if (old := self._entries.pop(key, None)) is not None:
+            self._bytes -= old[1]
+        self._entries[key] = result, size
+        self._bytes += size
+        while self._bytes > self._max_bytes:
+            _, (_, dropped) = self._entries.popitem(last=False)
+            self._bytes -= dropped
+
+
+def _bytes_of(value: Any) -> int:
+    """The memory of a value with its parts; names of fields are shared."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return sys.getsizeof(value) + sum(map(_bytes_of, parts))

@@ -19,12 +19,12 @@ from typing import NamedTuple
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.spans import Span, find_spans
 from mtkit.text.subword.tokenizer import Tokenizer
-from mtkit.text.vocab import reserved_token
+from mtkit.text.vocab import spare_token
 
 COPY_VERSION = "copies-1"  # of these rules, which determine the ids of a text
 NUM_COPIES = 14  # of a line; further spans stay text
 MIN_DIGITS = 2  # smaller numbers are often words in a translation
-_JOINT = reserved_token(2 * NUM_COPIES)
+_JOINT = spare_token(2 * NUM_COPIES)
 _SWAP = str.maketrans(".,", ",.")
 
 
@@ -101,7 +101,7 @@ class CopyTokens:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        ids = [tokenizer.token_to_id(reserved_token(number)) for number in range(2 * NUM_COPIES)]
+        ids = [tokenizer.token_to_id(spare_token(number)) for number in range(2 * NUM_COPIES)]
         self.copies = {token_id: (i % NUM_COPIES, i >= NUM_COPIES) for i, token_id in enumerate(ids)}
         self.joint = tokenizer.token_to_id(_JOINT)
         self.ids = frozenset((*ids, self.joint))

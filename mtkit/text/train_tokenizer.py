@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sentencepiece
@@ -24,19 +24,17 @@ from mtkit.text.lines import Text, count_lines_and_bytes, read_lines
 from mtkit.text.normalise import SPACE_MARK, count_unrepresentable, kept_forms, normalise
 from mtkit.text.subword.listed_vocabulary import word_piece_vocabulary
 from mtkit.text.subword.mapped_vocabulary import pad_vocabulary
-from mtkit.text.subword.tokenizer import BYTE_LEVEL, FIRST_SPECIAL_ID, UNKNOWN_SURFACE, ByteLevel, PrivateUse, Tokenizer
+from mtkit.text.subword.tokenizer import BYTE_LEVEL, ByteLevel, PrivateUse, Tokenizer
 from mtkit.text.tokenizer import TokenizerPair, model_names, prepared
-from mtkit.text.vocab import SPECIAL_TOKENS
+from mtkit.text.vocab import RESERVED_TOKENS, SPECIAL_TOKENS, UNKNOWN_SURFACE
 
 MAX_LINE_BYTES = 4192  # sentencepiece's own limit; longer lines are rarely sentences
 MAX_SAMPLE_BYTES = 80 << 20  # of training text; the trainer needs about six times the memory of its text
 _NUM_THREADS = 4  # constant on every machine: unigram's sums depend on it in the last bit
 _SEED = 1
-_SENTENCEPIECE_SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
-_MIN_VOCAB_SIZE = len(_SENTENCEPIECE_SPECIAL) + len(SPECIAL_TOKENS) + 1
 _SENTENCEPIECE_TYPES = {"byte_bpe": "bpe", "wordpiece": "bpe"}  # others have sentencepiece's name
 _NUM_BYTES = 256  # tokens that byte fallback adds
-_SPECIAL_TOKEN_PATTERN = re.compile("|".join(map(re.escape, (*_SENTENCEPIECE_SPECIAL, *SPECIAL_TOKENS, BYTE_LEVEL))))
+_SPECIAL_TOKEN_PATTERN = re.compile("|".join(map(re.escape, (*RESERVED_TOKENS, BYTE_LEVEL))))
 
 
 @dataclass
@@ -44,12 +42,14 @@ class TokenizerReport:
     """Statistics of a tokenizer's training text.
 
     Attributes:
+        paths: of the files.
         empty: lines without a character.
         too_long: lines over MAX_LINE_BYTES bytes.
         not_sampled: lines skipped because the files have more than `max_lines` lines or MAX_SAMPLE_BYTES bytes.
         replaced_chars: U+2581 and lone surrogates in the sampled lines.
     """
 
+    paths: str
     lines: int = 0
     trained_on: int = 0
     empty: int = 0
@@ -57,12 +57,6 @@ class TokenizerReport:
     not_sampled: int = 0
     replaced_chars: int = 0
     vocab_size: int = 0
-    files: list[str] = field(default_factory=list)
-
-    @property
-    def paths(self) -> str:
-        """The files in one string."""
-        return ", ".join(self.files)
 
     def describe(self) -> str:
         """A summary in one sentence."""
@@ -159,7 +153,7 @@ def train_tokenizer(
         DataError: the text is empty or not UTF-8, or `vocab_size` is too large or too small for it.
         MissingInputError, ReadWriteError: as `files.translate_read_errors` and `files.translate_write_errors`.
     """
-    report = TokenizerReport(files=[str(file) for file in files])
+    report = TokenizerReport(", ".join(map(str, files)))
     if config.min_frequency > 1:
         config = replace(config, vocab_size=_frequent_vocab_size(files, config, names))
     model = _train_model(_training_lines(files, config, report), config, report, names=names)
@@ -169,8 +163,7 @@ def train_tokenizer(
     if config.vocab_size < (smallest := _min_vocab_size(config)):
         raise names.too_small(config, report.paths, smallest=smallest, reserved=smallest - 1)
     if config.model_type == "wordpiece":
-        first = FIRST_SPECIAL_ID + len(SPECIAL_TOKENS)
-        model = word_piece_vocabulary(tokenizer.ids_to_tokens(range(first, tokenizer.vocab.size)))
+        model = word_piece_vocabulary(tokenizer.ids_to_tokens(range(len(RESERVED_TOKENS), tokenizer.vocab.size)))
     model = pad_vocabulary(model, config.pad_to_multiple_of)
     tokenizer = Tokenizer(model, normalisation=config.normalisation)
     report.vocab_size = tokenizer.vocab.size
@@ -209,7 +202,7 @@ def _frequent_vocab_size(files: Sequence[Text], config: TokenizerConfig, names: 
         DataError: no word or character is that frequent.
     """
     counts: Counter[str] = Counter()
-    report = TokenizerReport(files=[str(file) for file in files])
+    report = TokenizerReport(", ".join(map(str, files)))
     for line in _training_lines(files, config, report):
         marked = SPACE_MARK + line.replace(" ", SPACE_MARK)
         counts.update(marked.split(SPACE_MARK)[1:] if config.model_type == "word" else marked)
@@ -245,7 +238,7 @@ def require_vocab_for_text(config: TokenizerConfig) -> None:
 
 def _min_vocab_size(config: TokenizerConfig) -> int:
     """The size of a vocabulary of reserved tokens and one more."""
-    return _MIN_VOCAB_SIZE + (_NUM_BYTES if config.byte_fallback else 0)
+    return len(RESERVED_TOKENS) + 1 + (_NUM_BYTES if config.byte_fallback else 0)
 
 
 def _break_up_special_tokens(line: str) -> Iterator[str]:
@@ -279,9 +272,8 @@ def _train_model(
             sentence_iterator=source(),
             model_writer=model,
             model_type=_SENTENCEPIECE_TYPES.get(config.model_type, config.model_type),
-            vocab_size=max(
-                config.vocab_size, _min_vocab_size(config)
-            ),  # below that, it fails before it counts the characters
+            # below the minimum, it fails before it counts the characters
+            vocab_size=max(config.vocab_size, _min_vocab_size(config)),
             byte_fallback=config.byte_fallback,
             character_coverage=config.character_coverage,
             split_digits=config.split_digits,

@@ -14,7 +14,7 @@ MASK = "<mask>"  # replaces a masked token in pre-training
 
 NUM_TAGS = 32
 NUM_SENTINELS = 32
-NUM_RESERVED = 32
+NUM_SPARE = 32
 
 
 def tag_token(number: int) -> str:
@@ -27,7 +27,7 @@ def sentinel_token(number: int) -> str:
     return f"<span{number}>"
 
 
-def reserved_token(number: int) -> str:
+def spare_token(number: int) -> str:
     """A token for spans that are copied (see copy_tokens.py), or without a meaning yet."""
     return f"<spare{number}>"
 
@@ -37,8 +37,11 @@ SPECIAL_TOKENS: tuple[str, ...] = (
     MASK,
     *(tag_token(number) for number in range(NUM_TAGS)),
     *(sentinel_token(number) for number in range(NUM_SENTINELS)),
-    *(reserved_token(number) for number in range(NUM_RESERVED)),
+    *(spare_token(number) for number in range(NUM_SPARE)),
 )
+
+RESERVED_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", *SPECIAL_TOKENS)  # by id, in the models that mtkit trains
+UNKNOWN_SURFACE = "\u2047"  # text that the unknown token decodes to
 
 
 @dataclass(frozen=True)

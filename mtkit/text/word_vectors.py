@@ -105,9 +105,8 @@ def _build_matchers(tokenizer: Tokenizer) -> tuple[_VectorMatcher, _VectorMatche
         if token in not_text:
             continue
         subwords.add_candidate(name, token, 0)
-        surface = surfaces[token].decode(
-            errors="replace"
-        )  # the name, apart from marks and letters that stand for bytes
+        # the name, apart from marks and letters that stand for bytes
+        surface = surfaces[token].decode(errors="replace")
         if SPACE_MARK in (surface[:1], surface[-1:]) or not any(map(str.isalpha, surface)):
             word = surface.strip(SPACE_MARK)
             whole_words.add_candidate(word, token, 0)

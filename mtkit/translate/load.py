@@ -367,7 +367,11 @@ def load_scorer(
         set_num_threads(threads)
     device, loaded = device_name(device), _read(models)  # errors of the device come first
     for one in loaded:
-        check_sources(one, with_source=with_source)
+        _require_decoder(one)
+        if one.metadata.is_language_model and with_source:
+            raise UsageError(f"{one.folder}: a language model, which reads no source; omit --src")
+        if not one.metadata.is_language_model and not with_source:
+            raise UsageError(f"{one.folder}: a translation model, which needs the sources; give --src FILE")
     engine = load_engine(loaded, compute_type=compute_type, device=device, rewrite=rewrite)
     max_length = min(one.metadata.max_source_length for one in loaded)
     tokenizers = loaded[0].tokenizers
@@ -378,7 +382,7 @@ def load_scorer(
         tokenizers,
         max_source_length=max_length,
         batch_tokens=options.batch_tokens,
-        prefix_ids=options.source_prefix.ids(tokenizers, max_source_length=max_length),
+        tag_ids=options.source_prefix.ids(tokenizers, max_source_length=max_length),
         report_oom=options.report_oom,
     )
 
@@ -386,8 +390,13 @@ def load_scorer(
 def _read(paths: Sequence[Path]) -> list[StoredModel]:
     if not paths:
         raise UsageError("no model is given")
-    loaded = [read_stored_model(path) for path in paths]
-    _check_ensemble(loaded)
+    first, *others = loaded = [read_stored_model(path) for path in paths]
+    for other in others:
+        if other.tokenizers.hash() != first.tokenizers.hash():
+            raise DataError(
+                f"{other.folder}: its vocabularies differ from those of {first.folder}; the models of an ensemble "
+                "must be trained with the same tokenizer"
+            )
     return loaded
 
 
@@ -398,16 +407,6 @@ def _adapted(loaded: Sequence[StoredModel], adapter: Path | None) -> Sequence[St
     if len(loaded) > 1:
         raise UsageError(f"--adapter {adapter}: belongs to one model, and an ensemble has several; give one of the two")
     return [loaded[0].with_adapter(adapter)]
-
-
-def _check_ensemble(loaded: Sequence[StoredModel]) -> None:
-    first = loaded[0]
-    for other in loaded[1:]:
-        if other.tokenizers.hash() != first.tokenizers.hash():
-            raise DataError(
-                f"{other.folder}: its vocabularies differ from those of {first.folder}; the models of an ensemble "
-                "must be trained with the same tokenizer"
-            )
 
 
 def read_translation_model(folder: Path) -> StoredModel:
@@ -439,19 +438,6 @@ def _require_decoder(loaded: StoredModel) -> None:
             f"{loaded.folder}: a masked language model, whose decoder is not trained; train a translation model from "
             f"it with training.init_from={{model: {loaded.folder}, parts: [embeddings, encoder]}}"
         )
-
-
-def check_sources(loaded: StoredModel, *, with_source: bool) -> None:
-    """Check that texts are scored with sources by a translation model, and without by a language model.
-
-    Raises:
-        UsageError: they are not, or the model is a masked language model.
-    """
-    _require_decoder(loaded)
-    if loaded.metadata.is_language_model and with_source:
-        raise UsageError(f"{loaded.folder}: a language model, which reads no source; omit --src")
-    if not loaded.metadata.is_language_model and not with_source:
-        raise UsageError(f"{loaded.folder}: a translation model, which needs the sources; give --src FILE")
 
 
 def model_glossary(model: Path, files: Sequence[Path]) -> Glossary:

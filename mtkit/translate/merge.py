@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.spans import find_spans
+from mtkit.text.spans import find_spans, to_capitals
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.text.variants import to_capitals
 from mtkit.translate.alignment import Replacement, links_of, moved_pairs, word_pairs
 from mtkit.translate.segments import Segment
 from mtkit.translate.translation import FIDELITY_FLAGS, Alternative, Translation

@@ -69,8 +69,8 @@ def _alternatives(translation: Translation) -> Sequence[Alternative]:
 def as_json(translation: Translation, source: Line) -> str:
     """A JSON object with all fields; those of a source line that was JSON come first, as they are written there."""
     fields = source.json_text.strip().removesuffix("}").rstrip() if isinstance(source, ConstrainedLine) else ""
-    own = _dumps(translation.as_dict())
-    return f"{fields}, {own.removeprefix('{')}" if fields else own
+    result = _dumps(translation.as_dict())
+    return f"{fields}, {result.removeprefix('{')}" if fields else result
 
 
 def as_alignment(translation: Translation, source: Line) -> str:
@@ -150,65 +150,33 @@ def translate_to_file(
         ReadWriteError: the output cannot be written.
     """
     windows = HashedWindows(iter(lines), window_options(num_workers, flush_every))
-    pool = translator_pool(load, num_workers, flush_every=flush_every)
-    with _open(output) as writer:
-        first = writer.skip(windows)
-        with pool as translate:
-            for translation in translate(windows.lines(), first=first):
-                writer.write(translation, windows)
-
-
-@contextmanager
-def _open(output: Output) -> Iterator[_Writer]:
-    """Open all destinations of an output."""
     files = [(each.path, each.text) for each in output.destinations if each.path is not None and not each.is_stream]
     with ExitStack() as stack:
-        part = None
+        part: PartFile | None = None
+        first = 1
         if files:
             path, *beside = [path for path, _ in files]
             part = stack.enter_context(open_part_file(path, output.header, beside=beside, resume=output.resume))
         streams = [
             (stack.enter_context(open_stream(each.path)), each.text) for each in output.destinations if each.is_stream
         ]
-        yield _Writer(output, part, [text for _, text in files], streams)
-
-
-class _Writer:
-    """Writes to all destinations of an output."""
-
-    def __init__(
-        self,
-        output: Output,
-        part: PartFile | None,
-        file_texts: Sequence[Format],
-        streams: Sequence[tuple[TextIO, Format]],
-    ) -> None:
-        self.output = output
-        self._part = part
-        self._file_texts = file_texts
-        self._streams = streams
-
-    def skip(self, windows: HashedWindows) -> int:
-        """Skip the source lines whose translations are in the files; return the number of the first that is not."""
-        if self._part is None:
-            return 1
-        windows.skip(self._part)
-        return self._part.resumed.lines + 1
-
-    def write(self, translation: Translation, windows: HashedWindows) -> None:
-        """Write a line about a translation to each destination."""
-        source = windows.waiting.pop(translation.line)
-        for stream, text in self._streams:
-            if (line := text(translation, source)) is not None:
+        if part is not None:
+            windows.skip(part)
+            first = part.resumed.lines + 1
+        translate = stack.enter_context(translator_pool(load, num_workers, flush_every=flush_every))
+        for translation in translate(windows.lines(), first=first):
+            source = windows.waiting.pop(translation.line)
+            streamed = [(stream, text(translation, source)) for stream, text in streams]
+            for stream, line in ((stream, line) for stream, line in streamed if line is not None):
                 stream.write(line + "\n")
                 stream.flush()
-        end = windows.ends.pop(translation.line, None)
-        if self._part is not None:
-            self._part.write(*(text(translation, source) for text in self._file_texts))
-            if end is not None:
-                self._part.record(end)
-        for report in self.output.reports:
-            report(translation)
+            end = windows.ends.pop(translation.line, None)
+            if part is not None:
+                part.write(*(text(translation, source) for _, text in files))
+            if part is not None and end is not None:
+                part.record(end)
+            for report in output.reports:
+                report(translation)
 
 
 class HashedWindows:

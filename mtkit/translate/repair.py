@@ -92,8 +92,8 @@ class Repair:
         """Copies of segments whose best translation is that of the rest with the spans; None where that fails."""
         ids = self._tokenizers.read("src", [removal.rest for removal in removals])
         trials = [
-            replace(s, ids=own, removal=removal, spelled=None, hypotheses=[])
-            for s, removal, own in zip(segments, removals, ids, strict=True)
+            replace(s, ids=rest_ids, removal=removal, spelled=None, hypotheses=[])
+            for s, removal, rest_ids in zip(segments, removals, ids, strict=True)
         ]
         self._translate([trial for trial, removal in zip(trials, removals, strict=True) if removal.has_words])
         good = [t for t in trials if t.hypotheses and not has_loop(t.hypotheses[0].tokens, t.ids)]

@@ -79,7 +79,7 @@ def score_lines(
     *,
     max_source_length: int | None = None,
     batch_tokens: int | None = None,
-    prefix_ids: Sequence[int] = (),
+    tag_ids: Sequence[int] = (),
     report_oom: Callable[[int], None] | None = None,
 ) -> Iterator[ForcedScore]:
     """Score translations: one score for each pair (source, translation), in order.
@@ -89,7 +89,7 @@ def score_lines(
     text, and of the source of text, is no part of it. An end of sentence among the
     tokens shows that the line was split in translation. It is split again, as are sources of more than
     `max_source_length` tokens, and the log-probabilities of its parts are summed. Every source is read after
-    `prefix_ids`, see SourcePrefix. Where memory runs out, batches are halved, and `report_oom` is called once.
+    `tag_ids`, see SourcePrefix. Where memory runs out, batches are halved, and `report_oom` is called once.
 
     Raises:
         DataError: the vocabulary lacks a token, or the line is split into another number of parts.
@@ -100,7 +100,7 @@ def score_lines(
     stream = enumerate(map(_without_outer_space, pairs), start=1)
     budget = BatchBudget(batch_tokens or BATCH_TOKENS, report_oom)
     if max_source_length is not None:
-        max_source_length -= len(prefix_ids)
+        max_source_length -= len(tag_ids)
     while window := list(itertools.islice(stream, WINDOW)):
         src, tgt = _ids(window, tokenizers)
         parts = [
@@ -111,8 +111,8 @@ def score_lines(
         ]
         of_line: dict[int, list[ScoredToken]] = {}
         errors: dict[int, ItemError] = {}
-        with_prefix = [part._replace(src=[*prefix_ids, *part.src]) for part in parts]
-        for part, values in zip(parts, _score(engine, tokenizers, with_prefix, budget), strict=True):
+        with_tags = [part._replace(src=[*tag_ids, *part.src]) for part in parts]
+        for part, values in zip(parts, _score(engine, tokenizers, with_tags, budget), strict=True):
             if isinstance(values, DataError | ComputeError):
                 errors.setdefault(part.line_index, values)
             else:

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.text.normalise import NO_SPACE, OuterSpace, outer_space, speaker_dash
-from mtkit.text.spans import find_spans
+from mtkit.text.spans import find_spans, is_in_capitals, lower_capitals
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.text.variants import is_in_capitals, lower_capitals
 from mtkit.translate.alignment import Replacement
 from mtkit.translate.lines import MAX_CHUNK, Line, TokenConstraints, text_of
 from mtkit.translate.removal import Removal

@@ -78,7 +78,8 @@ class Translator:
             length_ratio: target tokens for each source token of the training text; None: unknown.
 
         Raises:
-            UsageError: the tokenizers lack the tag, or the prefix is as long as the longest training source.
+            UsageError: the tokenizers lack the tag, or the text before sources is as long as the longest training
+                source.
         """
         self.options = options or TranslationOptions()
         self.engine = engine
@@ -89,7 +90,7 @@ class Translator:
         self.requires_tag = requires_tag
         self.single_sentences = single_sentences
         self.length_ratio = length_ratio
-        self.prefix_ids = self.options.source_prefix.ids(tokenizers, max_source_length=max_source_length)
+        self.tag_ids = self.options.source_prefix.ids(tokenizers, max_source_length=max_source_length)
         # a sentence takes the tokens of its source, and as many for each hypothesis
         self.budget = BatchBudget(self.options.batch_tokens or BATCH_TOKENS, self.options.report_oom)
         self.special_ids = special_ids(
@@ -114,7 +115,7 @@ class Translator:
         return self.tokenizers.config.normaliser != "none" if asked is None else asked
 
     def with_source_prefix(self, prefix: SourcePrefix) -> Translator:
-        """A translator with another prefix of the sources, which shares engine and model; errors as the constructor.
+        """A translator with another tag or text before sources, and the same engine; errors as the constructor.
 
         Example:
             >>> load_model("runs/many-to-many").with_source_prefix(SourcePrefix(tag="de")).translate_lines(["A dog."])
@@ -180,7 +181,7 @@ class Translator:
         split, sentences = self.search.split_long_lines, self.options.split_sentences
         if sentences is None and not (self.single_sentences and split and self.search.n_best == 1):
             sentences = False  # a line of several segments has one translation in an n-best list
-        max_length = None if self.max_source_length is None else self.max_source_length - len(self.prefix_ids)
+        max_length = None if self.max_source_length is None else self.max_source_length - len(self.tag_ids)
         segments = split_lines(
             lines, first, self.tokenizers, max_length, split=split, sentences=sentences, removes=self._restores
         )
@@ -249,7 +250,7 @@ class Translator:
             return search([self._request(segment, config) for segment in part])
 
         def cost(segment: Segment) -> int:
-            return (1 + num_hypotheses) * (len(self.prefix_ids) + len(segment.ids) + 1)
+            return (1 + num_hypotheses) * (len(self.tag_ids) + len(segment.ids) + 1)
 
         for planned in self.budget.batches((s for s in segments if s.ids), cost):
             batch = [segment for segment in planned if segment.line < end.line]
@@ -260,7 +261,7 @@ class Translator:
                 elif any(h.failed for h in hypotheses):
                     end.move(segment.line, NonFiniteError(self.engine.name, segment.line))
                 else:
-                    segment.accept([self._without_prefix(h) for h in hypotheses], self.token_bytes)
+                    segment.accept([self._without_tags(h) for h in hypotheses], self.token_bytes)
 
     def _attend(self, segments: Sequence[Segment]) -> list[Any]:
         """The attention of the best hypotheses over their sources, by one more pass where search did not store it."""
@@ -270,31 +271,31 @@ class Translator:
 
         def request(segment: Segment) -> SentenceRequest:
             given = tokens[segment.number]
-            source = [*self.prefix_ids, *segment.ids, self.tokenizers.src.vocab.eos]
+            source = [*self.tag_ids, *segment.ids, self.tokenizers.src.vocab.eos]
             return SentenceRequest(source=source, max_length=len(given), prefix=given)
 
         def cost(segment: Segment) -> int:
-            return 2 * (len(self.prefix_ids) + len(segment.ids) + 1)
+            return 2 * (len(self.tag_ids) + len(segment.ids) + 1)
 
         missing = [s for s in segments if attention[s.number] is None and tokens[s.number]]
         for batch in self.budget.batches(missing, cost):
             results = self.budget.compute(batch, cost, lambda part: search([request(segment) for segment in part]))
             for segment, result in zip(batch, results, strict=True):
                 if not isinstance(result, DataError | ComputeError):
-                    attention[segment.number] = self._without_prefix(result[0]).attention
+                    attention[segment.number] = self._without_tags(result[0]).attention
         return [attention[segment.number] for segment in segments]
 
-    def _without_prefix(self, hypothesis: Hypothesis) -> Hypothesis:
+    def _without_tags(self, hypothesis: Hypothesis) -> Hypothesis:
         """The hypothesis with its attention over the text alone."""
-        if not self.prefix_ids or hypothesis.attention is None:
+        if not self.tag_ids or hypothesis.attention is None:
             return hypothesis
-        return replace(hypothesis, attention=hypothesis.attention[:, len(self.prefix_ids) :])
+        return replace(hypothesis, attention=hypothesis.attention[:, len(self.tag_ids) :])
 
     def _request(self, segment: Segment, config: SearchConfig) -> SentenceRequest:
         """The search request for a segment; the maximum length grows to what its constraints need."""
         constraints, length = segment.constraints or TokenConstraints(), len(segment.ids)
         return SentenceRequest(
-            source=[*self.prefix_ids, *segment.ids, self.tokenizers.src.vocab.eos],
+            source=[*self.tag_ids, *segment.ids, self.tokenizers.src.vocab.eos],
             max_length=max(config.max_length.of(length), constraints.min_length),
             min_length=config.min_length.of(length),
             sentence_id=segment.number,
@@ -312,7 +313,8 @@ class Translator:
                 line = segments[len(lists)].line
                 named = name_line(line, error, remedy=_OOM_REMEDY)
                 end.move(line, NonFiniteError(error.model, line) if isinstance(error, NonFiniteError) else named)
-        for segment, hypotheses in itertools.zip_longest(segments, lists, fillvalue=[]):  # none after an error
+        lists += [[]] * (len(segments) - len(lists))  # after an error
+        for segment, hypotheses in zip(segments, lists, strict=True):
             segment.hypotheses = hypotheses[: self.search.n_best]
 
 

@@ -14,7 +14,7 @@ import torch
 
 from mtkit.cli import entry
 from mtkit.errors import MtkitError
-from mtkit.importers.architectures.m2m100 import LANGUAGES
+from mtkit.importers.bart import LANGUAGES
 from mtkit.importers.import_model import Languages, import_model
 from mtkit.inference.support import unsupported_model_key
 from mtkit.model_folder.folder import read_metadata

@@ -33,9 +33,9 @@ from mtkit.corpus.order.prefetch import prefetch
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.store import SIDES, Store
 from mtkit.errors import DataError, RecipeError
+from mtkit.text.spans import pair_variant
 from mtkit.text.subword.tokenizer import Side
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.text.variants import pair_variant
 
 _PREFETCHED_UPDATES = 8  # collated updates in the queue
 _MAX_COUNTED = 32  # windows; a second or two

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mtkit.documents.format import DocumentFormat
-from mtkit.documents.markup import escape_xml, unescape_xml
+from mtkit.documents.markup import XmlCheck, XmlError, escape_xml, unescape_xml
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
-from mtkit.documents.xml_check import XmlCheck, XmlError
 from mtkit.errors import DataError
 
 _PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")

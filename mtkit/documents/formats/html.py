@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
-from mtkit.documents.encoding import Survey, known_encoding
 from mtkit.documents.format import XML_ENCODING, DocumentFormat
-from mtkit.documents.markup import escape_xml, html_attributes, html_tags
+from mtkit.documents.markup import escape_xml, html_attributes, html_tags, marked_content
+from mtkit.documents.reading import Survey, known_encoding
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
 from mtkit.text.marked import Marked
 
@@ -305,3 +305,22 @@ class _Run:
         if trailing and all(mark.offset <= len(text) for mark in source.marks):
             source = Marked(text, source.marks)
         yield TextUnit(start=self._start, end=end - trailing, source=source, tags=tags, escape=escape_xml)
+
+
+class InlineXml(DocumentFormat):
+    """A text whose tags are inline marks; the content of ignored ones stays as it is."""
+
+    def __init__(self, ignored: frozenset[str] = frozenset()) -> None:
+        """Take the names of elements that are not translated."""
+        super().__init__()
+        self._ignored = ignored
+
+    def units(self, stretch: str) -> list[TextUnit]:
+        """The whole text, if it has words."""
+        builder = MarkedBuilder()
+        marked_content(stretch, builder, lambda match: match["name"] not in self._ignored)
+        source, tags = builder.build()
+        if not has_words(source.text):
+            return []
+        breaks = frozenset(builder.breaks)
+        return [TextUnit(start=0, end=len(stretch), source=source, tags=tags, breaks=breaks, escape=escape_xml)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.documents.format import DocumentFormat
-from mtkit.documents.xml_check import XmlCheck, XmlError
+from mtkit.documents.markup import XmlCheck, XmlError
 from mtkit.errors import DataError, require_extra
 
 MAX_SIZE = 1 << 28  # bytes of all members without compression: openpyxl holds a sheet in memory

@@ -17,13 +17,11 @@ from starlette.routing import Route
 from mtkit.serve.clients import Clients, read_keys
 from mtkit.serve.core import TranslationService
 from mtkit.serve.fronts.deepl import DeepL
-from mtkit.serve.fronts.document_jobs import DocumentJobs
+from mtkit.serve.fronts.document_jobs import DocumentJobs, Files
 from mtkit.serve.fronts.exchange import Exchange
-from mtkit.serve.fronts.files import Files
-from mtkit.serve.fronts.libretranslate import LibreTranslate
+from mtkit.serve.fronts.libretranslate import LibreTranslate, Suggestions
 from mtkit.serve.fronts.page import Page
 from mtkit.serve.fronts.sites import Sites
-from mtkit.serve.fronts.suggestions import Suggestions
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.registry import Registry
 from mtkit.serve.request_error import RequestError

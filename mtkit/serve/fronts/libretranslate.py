@@ -1,4 +1,4 @@
-"""The interface of LibreTranslate: translation, detection and languages; documents are in files.py.
+"""The interface of LibreTranslate: translation, detection, languages, suggestions; documents are in document_jobs.py.
 
 Requests are JSON or forms, errors `{"error": sentence}`. Beyond LibreTranslate, `model` names one of several models of
 a direction, and `glossary` (JSON) is a list of terms, each a list of the term and its allowed translations.
@@ -6,20 +6,31 @@ a direction, and `glossary` (JSON) is a list of terms, each a list of the term a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import datetime
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from mtkit import __version__
 from mtkit.documents.choose import suffixes
 from mtkit.documents.formats.html import Html
+from mtkit.documents.markup import escape_xml
+from mtkit.errors import DataError
+from mtkit.io.files import translate_write_errors
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import DetectedLanguage, RequestOptions, TranslationService
 from mtkit.serve.fronts.exchange import while_connected
 from mtkit.serve.fronts.requests import admit
 from mtkit.serve.languages import language_name
+from mtkit.serve.request_error import RequestError
 
 MAX_ALTERNATIVES = 10
 
@@ -117,3 +128,112 @@ class LibreTranslate:
 
 def _as_dict(detected: DetectedLanguage) -> dict[str, Any]:
     return {"confidence": round(detected.confidence, 1), "language": detected.code}
+
+
+MAX_TEXT = 2000  # characters
+MAX_BYTES = 64 << 20  # of the file
+TAIL_BYTES = 64 << 10  # more than a suggestion has
+_END = b"</body></tmx>\n"
+_HEADER = b'<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header creationtool="mtkit" '
+_BEGINNING = (
+    _HEADER
+    + f'creationtoolversion="{__version__}" segtype="sentence" o-tmf="mtkit" adminlang="en" srclang="*all*" '
+    'datatype="plaintext"/><body>\n'.encode()
+)
+
+
+class Suggestions:
+    """The route that takes suggestions, and their file, of which each line is whole at any time."""
+
+    def __init__(self, path: Path, service: TranslationService, clients: Clients, note: Callable[[str], None]) -> None:
+        """Open the file, which is begun if it does not exist, and repaired if its last line is torn.
+
+        Raises:
+            DataError: it is another file than this server writes.
+            ReadWriteError: it cannot be written.
+        """
+        self._path, self._service, self._clients, self._note = path, service, clients, note
+        with translate_write_errors(path), self._open():
+            pass
+
+    def routes(self) -> list[Route]:
+        """The route."""
+        return [Route("/suggest", self.suggest, methods=["POST"])]
+
+    async def suggest(self, request: Request) -> Response:
+        """Take a text `q` and its translation `s`."""
+        fields, _ = await admit(request, self._clients)
+        texts = [" ".join(fields.text(name).split()) for name in ("q", "s")]
+        if not all(0 < len(text) <= MAX_TEXT for text in texts):
+            raise RequestError(400, f"q and s: texts of 1 to {MAX_TEXT:,} characters are expected")
+        direction = self._service.find_direction(fields.text("source"), fields.text("target"))
+        date = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+        variants = "".join(
+            f'<tuv xml:lang="{code}"><seg>{escape_xml(text)}</seg></tuv>'
+            for code, text in zip(direction, texts, strict=True)
+        )
+        try:
+            with self._open() as file:
+                _append(file, f'<tu creationdate="{date}">{variants}</tu>\n'.encode())
+        except DataError as error:
+            self._note(str(error))
+            raise RequestError(500, "the file of suggestions was changed by another program") from error
+        except OSError as error:
+            self._note(f"{self._path}: a suggestion was not stored: {error.strerror}")
+            raise RequestError(507, "the suggestion cannot be stored; the log of the server says why") from error
+        return JSONResponse({"success": True})
+
+    @contextmanager
+    def _open(self) -> Iterator[IO[bytes]]:
+        """The file, which no other server changes meanwhile; begun or repaired where it needs that.
+
+        Raises:
+            DataError: it is another file.
+            OSError: it cannot be read or written.
+        """
+        with os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666), "rb+", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            size = file.seek(0, os.SEEK_END)
+            start = max(0, size - TAIL_BYTES)
+            tail = os.pread(file.fileno(), TAIL_BYTES, start)
+            if not tail.endswith(_END):
+                self._repair(file, start, tail)
+            yield file
+
+    def _repair(self, file: IO[bytes], start: int, tail: bytes) -> None:
+        """End a file whose last line is torn after its last whole suggestion; `tail` begins at `start`."""
+        head = os.pread(file.fileno(), len(_BEGINNING), 0).rstrip(b"\0")
+        cut = max((tail.rfind(mark) + len(mark) for mark in (b"</tu>", b"<body>") if mark in tail), default=0)
+        torn = tail[cut:].rstrip(b"\0").removeprefix(b"\n")
+        if head.startswith(_HEADER) and cut and (torn.startswith(b"<t") or _END.startswith(torn)):
+            _write_end(file, start + cut, b"\n" + _END)
+            self._note(f"{self._path}: the last line was torn; {len(torn):,} bytes of it were removed")
+        elif _BEGINNING.startswith(head) and start + len(tail) <= len(_BEGINNING):
+            _write_end(file, 0, _BEGINNING + _END)
+        else:
+            raise DataError(f"{self._path}: not a file of suggestions, which ends with </body></tmx>; name another one")
+
+
+def _append(file: IO[bytes], entry: bytes) -> None:
+    """Write an entry before the end of the file, which stays as it was if that fails.
+
+    Raises:
+        OSError: the disk is full, or the file too long.
+    """
+    size = file.seek(0, os.SEEK_END)
+    if size > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MAX_BYTES >> 20} MiB; move it away")
+    try:
+        _write_end(file, size - len(_END), entry + _END)
+    except OSError:
+        os.ftruncate(file.fileno(), size)
+        _write_end(file, size - len(_END), _END)  # over bytes that the file has, which takes no space
+        raise
+
+
+def _write_end(file: IO[bytes], position: int, content: bytes) -> None:
+    """Replace what a file has from a position on; OSError if it cannot be written."""
+    written = 0
+    while written < len(content):
+        written += os.pwrite(file.fileno(), content[written:], position + written)
+    os.ftruncate(file.fileno(), position + written)

@@ -36,9 +36,9 @@ from mtkit.text.subword.protobuf import (
     piece_field,
     read_fields,
 )
-from mtkit.text.subword.tokenizer import UNKNOWN_SURFACE, Tokenizer
+from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.text.vocab import SPECIAL_TOKENS
+from mtkit.text.vocab import SPECIAL_TOKENS, UNKNOWN_SURFACE
 
 _MODEL_TYPES: dict[int, ModelType] = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _FIRST_PIECE = re.compile(rb"\n[\x00-\x1f]\n[\x00-\x1f]")  # how a sentencepiece model begins: a field with a short text

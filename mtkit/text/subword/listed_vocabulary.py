@@ -13,11 +13,9 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.vocab import SPECIAL_TOKENS, Vocab
+from mtkit.text.vocab import RESERVED_TOKENS, UNKNOWN_SURFACE, Vocab
 
-CONTROL = ("<pad>", "<unk>", "<s>", "</s>", *SPECIAL_TOKENS)
-UNK = 1
-UNKNOWN_TEXT = "\u2047 "  # of the unknown token, which ends a word
+UNK = RESERVED_TOKENS.index("<unk>")
 _MAX_CACHED_WORDS = 1 << 20
 _UNUSED = b"#unused: "  # begins a line with the number of tokens that pad the vocabulary
 _CHARACTERS = b"#characters: "  # begins a line with further characters of the vocabulary of BPE codes
@@ -57,7 +55,7 @@ class ListedVocabulary(NamedVocabulary, ABC):
 
     def __init__(self, names: Iterable[str], *, num_unused: int) -> None:
         """Number the names; a repeated one counts once."""
-        listed = list(dict.fromkeys((*CONTROL, *names)))
+        listed = list(dict.fromkeys((*RESERVED_TOKENS, *names)))
         self._first_unused = len(listed)
         listed += list(itertools.islice(unused_names(listed), num_unused))
         super().__init__(listed, Vocab(size=len(listed), pad=0, unk=UNK, bos=2, eos=3))
@@ -74,13 +72,15 @@ class ListedVocabulary(NamedVocabulary, ABC):
     def encode(self, lines: Sequence[str], *, num_threads: int = 1, out_type: type = int) -> Any:
         """The ids of each line, or with `out_type` str its tokens; an unknown word may be a token of its own."""
         tokens = [[token for word in self._words(line) for token in self._segment_cached(word)] for line in lines]
-        return tokens if out_type is str else [self.to_ids(each) for each in tokens]
+        return tokens if out_type is str else [self.piece_to_id(each) for each in tokens]
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
         """The ids of a line, of whose segmentation every step is skipped with probability alpha."""
         draw = random.Random(seed).random
-        words = self._words(line)
-        return self.to_ids(token for word in words for token in self._segment(word, lambda: draw() < alpha))
+        ids: list[int] = self.piece_to_id(
+            [token for word in self._words(line) for token in self._segment(word, lambda: draw() < alpha)]
+        )
+        return ids
 
     def is_byte(self, token_id: int) -> bool:
         """Return whether a token is a byte; none is."""
@@ -88,16 +88,12 @@ class ListedVocabulary(NamedVocabulary, ABC):
 
     def is_control(self, token_id: int) -> bool:
         """Return whether no text produces a token."""
-        return (token_id < len(CONTROL) and token_id != UNK) or token_id >= self._first_unused
+        return (token_id < len(RESERVED_TOKENS) and token_id != UNK) or token_id >= self._first_unused
 
     def text_names(self, tokens: Sequence[int | str]) -> list[str]:
         """The names of ids or names without control tokens; a name that the vocabulary lacks is kept."""
         names = [token if isinstance(token, str) else self._names[token] for token in tokens]
         return [name for name in names if self._ids.get(name, UNK) == UNK or not self.is_control(self._ids[name])]
-
-    def to_ids(self, names: Iterable[str]) -> list[int]:
-        """The id of each name; that of the unknown token if there is none."""
-        return [self._ids.get(name, UNK) for name in names]
 
 
 def unused_names(known: Iterable[str]) -> Iterator[str]:
@@ -156,17 +152,17 @@ class BpeCodes(ListedVocabulary):
 
     def decode(self, lines: Sequence[Sequence[int | str]], *, num_threads: int = 1) -> list[str]:
         """The text of each sequence of ids or names; control tokens are dropped."""
-        return [self._join(self.text_names(tokens)) for tokens in lines]
+        texts = []
+        for names in map(self.text_names, lines):
+            text = "".join(map(self.surface, names)).replace(SPACE_MARK, " ")
+            texts.append(text[:-1] if names and not names[-1].endswith(CONTINUES) else text)
+        return texts
 
     def surface(self, name: str) -> str:
         """The text of a token, with U+2581 for the space after a word."""
+        if name == RESERVED_TOKENS[UNK]:
+            return UNKNOWN_SURFACE + SPACE_MARK
         return name.removesuffix(CONTINUES) if name.endswith(CONTINUES) else name.rstrip(SPACE_MARK) + SPACE_MARK
-
-    def _join(self, names: Sequence[str]) -> str:
-        joined = "".join(
-            UNKNOWN_TEXT if name == CONTROL[UNK] else self.surface(name).replace(SPACE_MARK, " ") for name in names
-        )
-        return joined[:-1] if names and not names[-1].endswith(CONTINUES) else joined
 
     def _words(self, line: str) -> list[str]:
         return line.split(" ") if line else []
@@ -210,7 +206,7 @@ class BpeCodes(ListedVocabulary):
 
     def _known_or_spelled(self, symbol: str, end: str) -> list[str]:
         """The name of a symbol, or those of its characters if the vocabulary lacks it; the last name has this end."""
-        if symbol + end in self._ids and symbol + end not in CONTROL:
+        if symbol + end in self._ids and symbol + end not in RESERVED_TOKENS:
             return [symbol + end]
         return [*(character + CONTINUES for character in symbol[:-1]), symbol[-1] + end]
 
@@ -293,7 +289,7 @@ class WordPiece(ListedVocabulary):
 
     def surface(self, name: str) -> str:
         """The text of a token, with U+2581 for the space before a word."""
-        return SPACE_MARK + UNKNOWN_TEXT.strip() if name == CONTROL[UNK] else name.removeprefix(_INSIDE)
+        return SPACE_MARK + UNKNOWN_SURFACE if name == RESERVED_TOKENS[UNK] else name.removeprefix(_INSIDE)
 
     def _words(self, line: str) -> Iterable[str]:
         return (SPACE_MARK + word for word in line.split(" ")) if line else ()

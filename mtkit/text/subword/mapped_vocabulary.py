@@ -20,7 +20,6 @@ import sentencepiece
 from mtkit.io.json_text import parse_json
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.subword.listed_vocabulary import (
-    UNKNOWN_TEXT,
     BpeCodes,
     ListedVocabulary,
     NamedVocabulary,
@@ -30,7 +29,7 @@ from mtkit.text.subword.listed_vocabulary import (
 )
 from mtkit.text.subword.protobuf import PieceType, bytes_field, first_field, piece_field
 from mtkit.text.subword.sampling import SubwordSampler
-from mtkit.text.vocab import Vocab
+from mtkit.text.vocab import UNKNOWN_SURFACE, Vocab
 
 _VOCABULARY = 1000  # number of the field, among those that sentencepiece_model.proto leaves to others
 
@@ -114,8 +113,8 @@ class MappedVocabulary(NamedVocabulary):
 
     def _id_of(self, piece: str) -> int:
         """The id of a piece of text, which is no control token."""
-        token_id = self._ids.get(piece, self.token_list.unk)
-        return self.token_list.unk if token_id in self._hidden else token_id
+        token_id = self._ids.get(piece, self.vocab.unk)
+        return self.vocab.unk if token_id in self._hidden else token_id
 
     def sample(self, line: str, *, seed: int, alpha: float) -> list[int]:
         """A random segmentation of the sentencepiece model."""
@@ -127,7 +126,7 @@ class MappedVocabulary(NamedVocabulary):
 
     def decode(self, lines: Sequence[Sequence[int | str]], *, num_threads: int = 1) -> list[str]:
         """The text of each sequence of ids or names, without control tokens and outer white space."""
-        unk = self._names[self.token_list.unk]
+        unk = self._names[self.vocab.unk]
         texts = []
         for line in lines:
             names = [each if isinstance(each, str) else self._names[each] for each in line]
@@ -139,7 +138,7 @@ class MappedVocabulary(NamedVocabulary):
 
     def surface(self, name: str) -> str:
         """The text of a token, with U+2581 for the space before a word."""
-        return SPACE_MARK + UNKNOWN_TEXT.strip() if self._ids.get(name) == self.token_list.unk else name
+        return SPACE_MARK + UNKNOWN_SURFACE if self._ids.get(name) == self.vocab.unk else name
 
     def is_byte(self, token_id: int) -> bool:
         """Return whether a token is a byte."""

@@ -24,11 +24,9 @@ from mtkit.text.normalise import SPACE_MARK, Normalisation, normalise
 from mtkit.text.subword.listed_vocabulary import BpeCodes
 from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, open_vocabulary
 from mtkit.text.subword.sampling import SubwordSampler
-from mtkit.text.vocab import SPECIAL_TOKENS, Vocab
+from mtkit.text.vocab import RESERVED_TOKENS, SPECIAL_TOKENS, UNKNOWN_SURFACE, Vocab
 
 Side = Literal["src", "tgt"]
-UNKNOWN_SURFACE = "\u2047"  # text that the unknown token decodes to
-FIRST_SPECIAL_ID = 4  # of SPECIAL_TOKENS in the models that train_tokenizer.py trains: after pad, unk, bos and eos
 
 BYTE_LEVEL = "<byte_level>"  # control token of byte-level models, by which they are recognised
 
@@ -64,7 +62,8 @@ class Tokenizer:
         self._processor = p
         self._is_listed = listed is not None
         # models of other programs lack the special tokens, or have them after the others
-        if listed is not None or self._processor.piece_to_id(SPECIAL_TOKENS[0]) != FIRST_SPECIAL_ID:
+        first = SPECIAL_TOKENS[0]
+        if listed is not None or self._processor.piece_to_id(first) != RESERVED_TOKENS.index(first):
             self._alphabet = Alphabet()
         else:
             is_byte_level = self._processor.is_control(self._processor.piece_to_id(BYTE_LEVEL))

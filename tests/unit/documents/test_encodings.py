@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mtkit.documents.choose import format_of
-from mtkit.documents.encoding import CHUNK, guess_encoding
 from mtkit.documents.pairs import read_pairs
+from mtkit.documents.reading import CHUNK, guess_encoding
 from mtkit.documents.translate import translate_document
 from mtkit.errors import DataError, UsageError
 from tests.toy.sampling import seeds

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.documents.formats.html import Html
-from mtkit.documents.formats.inline_xml import InlineXml
+from mtkit.documents.formats.html import Html, InlineXml
 from mtkit.errors import MtkitError
 from tests.toy.sampling import sampled, thinned
 from tests.unit.documents.generated import same, translate, upper

@@ -9,7 +9,7 @@ import pytest
 
 from mtkit.documents.format import DocumentOptions
 from mtkit.documents.formats import exchange
-from mtkit.documents.formats.inline_xml import InlineXml
+from mtkit.documents.formats.html import InlineXml
 from mtkit.documents.pairs import read_pairs
 from tests.unit.documents.generated import same, translate, upper
 

@@ -12,10 +12,8 @@ from mtkit.errors import DataError
 from mtkit.inference.library import native
 from mtkit.inference.prepare import NativeLinear
 from mtkit.layers.projections import linear
-from mtkit.model_folder.build_model import weight_types, with_weights
-from mtkit.model_folder.quantise import quantise_tensors
-from mtkit.model_folder.quantised_weights import GROUP_SIZE, dequantise, dequantised_header
-from mtkit.model_folder.weights_file import read_weights
+from mtkit.model_folder.folder import weight_types, with_weights
+from mtkit.model_folder.weights_file import GROUP_SIZE, dequantise, dequantised_header, quantise_tensors, read_weights
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.checkpoints.tensor_file import DTYPES, write_tensors
@@ -29,7 +27,8 @@ def build() -> TranslationModel:
 
 
 def build_from(path: Path) -> TranslationModel:
-    return with_weights(build, read_weights(path, lambda: weight_types(build), remedy="again"))
+    arrays = read_weights(path, lambda: weight_types(CONFIG, (100, 100)), remedy="again")
+    return with_weights(CONFIG, (100, 100), arrays)
 
 
 def tensors() -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mtkit.serve.cache import TranslationCache
+from mtkit.serve.core import TranslationCache
 from tests.toy.sampling import seeds
 
 

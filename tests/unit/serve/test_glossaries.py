@@ -14,7 +14,7 @@ import pytest
 
 from mtkit.serve.core import Direction
 from mtkit.serve.fronts import requests
-from mtkit.serve.fronts.glossaries import Glossaries
+from mtkit.serve.fronts.deepl import Glossaries
 from mtkit.serve.fronts.requests import RequestFields
 from mtkit.serve.request_error import RequestError
 from mtkit.translate.glossary import Glossary
@@ -39,7 +39,7 @@ def test_a_client_has_its_share_of_glossaries(monkeypatch: pytest.MonkeyPatch) -
         return counts
 
     assert asyncio.run(run()) == [250, 250, 250, 250, 0]
-    monkeypatch.setattr("mtkit.serve.fronts.glossaries.MAX_BYTES", 800)
+    monkeypatch.setattr("mtkit.serve.fronts.deepl.MAX_BYTES", 800)
     assert asyncio.run(run()) == [2, 2, 2, 2, 0]
 
 

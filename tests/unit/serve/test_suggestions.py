@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.serve.fronts import suggestions
-from mtkit.serve.fronts.suggestions import Suggestions, _append
+from mtkit.serve.fronts import libretranslate as suggestions
+from mtkit.serve.fronts.libretranslate import Suggestions, _append
 from tests.toy.sampling import seeds
 
 ENTRY = b'<tu creationdate="20260101T000000Z"><tuv xml:lang="en"><seg>%s</seg></tuv></tu>\n'

@@ -12,7 +12,7 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.text.copy_tokens import NUM_COPIES, copied_texts, pair_places
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.text.vocab import reserved_token
+from mtkit.text.vocab import spare_token
 
 WORDS = ["see", "the", "page", "at", "for", "now", "(", ")", ".", ",", "a", "犬を", "x"]
 SPANS = ["https://x.org/a_b", "%s", "{name}", "1,250.50", "12", "`f(x)`", "a@b.org", "😀", "<b>", "2026-11-26"]
@@ -34,10 +34,10 @@ def tokens(pair: TokenizerPair, ids: list[int]) -> str:
 
 
 def copy(number: int, *, swapped: bool = False) -> str:
-    return reserved_token(number + NUM_COPIES * swapped)
+    return spare_token(number + NUM_COPIES * swapped)
 
 
-JOINT = reserved_token(2 * NUM_COPIES)
+JOINT = spare_token(2 * NUM_COPIES)
 
 
 def test_a_source_has_a_copy_token_for_each_span(pair):

@@ -11,7 +11,7 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair, train_tokenizer
-from mtkit.text.vocab import MASK, SEPARATOR, SPECIAL_TOKENS, reserved_token, sentinel_token, tag_token
+from mtkit.text.vocab import MASK, SEPARATOR, SPECIAL_TOKENS, sentinel_token, spare_token, tag_token
 
 TEXT = [
     "the quick brown fox jumps over the lazy dog",
@@ -142,7 +142,7 @@ def test_special_tokens_are_reserved_and_unreachable(without_bytes):
     text = " ".join(["<s>", "</s>", "<pad>", *SPECIAL_TOKENS])
     for ids in (without_bytes.encode([text])[0], without_bytes.sample(text, seed=1, alpha=0.1)):
         assert not set(ids) & set(without_bytes.special_ids)
-    assert {SEPARATOR, MASK, tag_token(31), sentinel_token(0), reserved_token(31)} <= set(SPECIAL_TOKENS)
+    assert {SEPARATOR, MASK, tag_token(31), sentinel_token(0), spare_token(31)} <= set(SPECIAL_TOKENS)
     with pytest.raises(KeyError):
         without_bytes.token_to_id("<nothing>")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtkit.text.variants import is_in_capitals, lower_capitals, pair_variant, to_capitals
+from mtkit.text.spans import is_in_capitals, lower_capitals, pair_variant, to_capitals
 
 
 def variants(src: str, tgt: str) -> set[tuple[str, str]]:

@@ -22,7 +22,7 @@ def decode(
     """
     from mtkit.cli.input import is_interactive, read_input_lines
     from mtkit.cli.printing import print_data
-    from mtkit.model_folder.find_tokenizer import find_tokenizer
+    from mtkit.model_folder.folder import find_tokenizer
     from mtkit.text.token_lines import BLOCK_LINES, decode_lines_of_ids, decode_lines_of_tokens
 
     model = find_tokenizer(tokenizer, side).tokenizer

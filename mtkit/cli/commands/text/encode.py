@@ -25,7 +25,7 @@ def encode(
     from mtkit.cli.input import is_interactive, read_input_lines
     from mtkit.cli.printing import print_data, print_notes
     from mtkit.display import count_of
-    from mtkit.model_folder.find_tokenizer import find_tokenizer
+    from mtkit.model_folder.folder import find_tokenizer
     from mtkit.text.token_lines import BLOCK_LINES, UnknownCounts, encode_lines
 
     found = find_tokenizer(tokenizer, side)

@@ -41,7 +41,7 @@ def train_vectors(
     from mtkit.analysis.train_word_vectors import TokenisedText, VectorOptions, train_word_vectors
     from mtkit.cli.printing import print_lines
     from mtkit.errors import UsageError
-    from mtkit.model_folder.find_tokenizer import find_tokenizer
+    from mtkit.model_folder.folder import find_tokenizer
 
     if tokenizer is None and side is not None:
         raise UsageError("train-vectors: --side is for --tokenizer; omit it")

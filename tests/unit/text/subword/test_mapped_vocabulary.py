@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mtkit.importers.architectures.marian import Marian
+from mtkit.importers.bart import Marian
 from mtkit.importers.foreign_folder import Fields, ForeignFolder
 from mtkit.importers.vocabulary import LanguagePair
 from mtkit.text.source_prefix import SourcePrefix

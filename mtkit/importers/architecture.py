@@ -1,6 +1,6 @@
 """Description of an architecture of another program: its configuration, weights and tokenizers in mtkit's terms.
 
-Each architecture has a file, and registry.py lists it; docs/import.md explains how to add one.
+Each architecture, or family of them, has a file, and import_model.py lists it; docs/import.md explains how to add one.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 from mtkit.errors import DataError
 from mtkit.importers.foreign_folder import Fields, ForeignFolder, shown
 from mtkit.importers.vocabulary import ForeignTokenizers, LanguagePair
-from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.config import ModelConfig
+
+ConfigT = TypeVar("ConfigT", bound=ModelConfig)
 
 
 @dataclass(frozen=True)
@@ -21,31 +23,40 @@ class WeightNames:
     """Names of one weight of mtkit in the files of another program.
 
     Attributes:
-        ours: its name here, without the side's prefix if it is in a layer.
-        theirs: the tensors whose concatenation it is, along the first dimension.
+        ours: its name here, as a model folder has it.
+        theirs: the tensors whose concatenation it is, along the first dimension; none: it is 0. A tensor may be part of
+            several weights.
         instead: tensors that are tied to the only one of `theirs`, and may stand in the file instead of it.
         skipped: rows at the beginning that nothing reads.
+        scale: factor of their values.
+        is_optional: it is 0 if the file has none of its tensors.
     """
 
     ours: str
     theirs: tuple[str, ...]
     instead: tuple[str, ...] = ()
     skipped: int = 0
+    scale: float = 1.0
+    is_optional: bool = False
 
 
-class ForeignArchitecture(ABC):
-    """An architecture of another program.
+class ForeignArchitecture(ABC, Generic[ConfigT]):
+    """An architecture of another program: any of which mtkit has a model.
+
+    The shapes of the weights are those of the model that `config` builds.
 
     Attributes:
         name: `model_type` in config.json.
         description: the models that it covers, for messages.
+        unused_weights: tensors of their files that are constants, or repeat others and are in no `WeightNames`.
     """
 
     name: ClassVar[str]
     description: ClassVar[str]
+    unused_weights: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
-    def config(self, fields: Fields) -> TransformerConfig:
+    def config(self, fields: Fields) -> ConfigT:
         """The configuration of the model.
 
         Args:
@@ -56,12 +67,8 @@ class ForeignArchitecture(ABC):
         """
 
     @abstractmethod
-    def weights(self, config: TransformerConfig) -> Iterator[WeightNames]:
-        """All weights of the model, except the bias of the output."""
-
-    @abstractmethod
-    def unused_weights(self, config: TransformerConfig) -> frozenset[str]:
-        """Tensors of their files that repeat others or are constants."""
+    def weights(self, config: ConfigT) -> Iterator[WeightNames]:
+        """All weights of the model, each once."""
 
     @abstractmethod
     def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:

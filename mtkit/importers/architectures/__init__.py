@@ -1,1 +1,0 @@
-"""Architectures of other programs: their configuration, weights and tokenizers in mtkit's terms."""

@@ -1,0 +1,245 @@
+"""BART's descendants in the layout of Hugging Face: Marian, M2M-100 with NLLB, and mBART.
+
+The models of many languages are imported with one direction.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from mtkit.errors import DataError
+from mtkit.importers.architecture import ForeignArchitecture, WeightNames, require
+from mtkit.importers.foreign_folder import MAX_LAYERS, Fields, ForeignFolder, shown
+from mtkit.importers.vocabulary import (
+    SENTENCEPIECE,
+    VOCABULARY,
+    ForeignTokenizers,
+    LanguagePair,
+    listed_language_tokens,
+    read_language_tokenizers,
+    read_mapped_tokenizers,
+    sentencepiece_language_tokens,
+)
+from mtkit.layers.feed_forward.config import DenseConfig
+from mtkit.layers.key_types import Activation
+from mtkit.layers.norms.config import PostNormConfig, PreNormConfig
+from mtkit.layers.positions.absolute_config import LearnedConfig, SinusoidalConfig
+from mtkit.models.transformer.config import TransformerConfig
+
+SHARED, OUTPUT, OUTPUT_BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
+ENCODER, DECODER = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
+# modules of a layer: ours -> theirs
+SELF_ATTENTION = {
+    "attention.query_key_value": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "attention.out": ("self_attn.out_proj",),
+    "attention_residual.norm": ("self_attn_layer_norm",),
+}
+CROSS_ATTENTION = {
+    "cross_attention.query": ("encoder_attn.q_proj",),
+    "cross_attention.key_value": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
+    "cross_attention.out": ("encoder_attn.out_proj",),
+    "cross_attention_residual.norm": ("encoder_attn_layer_norm",),
+}
+FEED_FORWARD = {
+    "feed_forward.inner": ("fc1",),
+    "feed_forward.outer": ("fc2",),
+    "feed_forward_residual.norm": ("final_layer_norm",),
+}
+LAYER = {
+    "encoder": {**SELF_ATTENTION, **FEED_FORWARD},
+    "decoder": {**SELF_ATTENTION, **CROSS_ATTENTION, **FEED_FORWARD},
+}
+# theirs -> ours; what they call gelu_new and others are approximations, which mtkit lacks
+ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
+POSITION_OFFSET = 2  # rows of mBART's table of positions that are never read
+# codes of M2M-100's languages in the order of their tokens; Fan et al. 2020, table 1. https://arxiv.org/abs/2010.11125
+LANGUAGES = tuple(
+    re.findall(
+        r"\w+",
+        "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu "
+        "hy id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt "
+        "ro ru sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu",
+    )
+)
+
+
+class BartArchitecture(ForeignArchitecture[TransformerConfig]):
+    """Encoder and decoder of BART's layers, and a bias of the output.
+
+    Attributes:
+        scales_embeddings, activation: values of keys that config.json omits.
+        norms: norms of a side outside its layers, ours -> theirs.
+    """
+
+    scales_embeddings: ClassVar[bool] = False
+    activation: ClassVar[str] = "gelu"
+    norms: ClassVar[Mapping[str, str]] = {}
+
+    def config(self, fields: Fields) -> TransformerConfig:
+        """Keys that all these architectures state, and those of this one."""
+        require(fields, {"is_encoder_decoder": True, "tie_word_embeddings": True})
+        particular = self.particular_keys(fields)
+        rates = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0}
+        keys: dict[str, Any] = {
+            "d_model": fields.count("d_model"),
+            "d_ff": _same_of_both_sides(fields, "ffn_dim"),
+            "num_heads": _same_of_both_sides(fields, "attention_heads"),
+            "encoder_layers": fields.count("encoder_layers", MAX_LAYERS),
+            "decoder_layers": fields.count("decoder_layers", MAX_LAYERS),
+            **{key: float(fields.get(key, (float, int), rate)) for key, rate in rates.items()},
+        }
+        name = fields.get("activation_function", str, self.activation)
+        if name not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise DataError(f"{fields.path}: activation_function: {shown(name)}; mtkit has {known}")
+        return TransformerConfig(
+            **keys,
+            feed_forward=DenseConfig(activation=ACTIVATIONS[name]),
+            scaled_embeddings=fields.get("scale_embedding", bool, self.scales_embeddings),
+            output_bias=True,
+            **particular,
+        )
+
+    @abstractmethod
+    def particular_keys(self, fields: Fields) -> dict[str, Any]:
+        """Residual connections, positions and tied embeddings; errors as `config`."""
+
+    def weights(self, config: TransformerConfig) -> Iterator[WeightNames]:
+        """See ForeignArchitecture."""
+        if config.tied_embeddings == "all":
+            yield WeightNames("src_embedding.table.weight", (SHARED,), instead=(ENCODER, DECODER, OUTPUT))
+        else:
+            yield WeightNames("src_embedding.table.weight", (ENCODER,))
+            yield WeightNames("tgt_embedding.table.weight", (DECODER,), instead=(OUTPUT,))
+        for side, embedding, count in (
+            ("encoder", "src_embedding", config.encoder_layers),
+            ("decoder", "tgt_embedding", config.decoder_layers),
+        ):
+            modules = {
+                f"{side}.{index}.{ours}": tuple(f"layers.{index}.{each}" for each in theirs)
+                for index in range(count)
+                for ours, theirs in LAYER[side].items()
+            }
+            modules |= {ours.format(side=side, embedding=embedding): (theirs,) for ours, theirs in self.norms.items()}
+            for ours, theirs in modules.items():
+                for kind in ("weight", "bias"):
+                    yield WeightNames(f"{ours}.{kind}", tuple(f"model.{side}.{each}.{kind}" for each in theirs))
+        if config.output_bias:
+            yield WeightNames("output.bias", (OUTPUT_BIAS,), is_optional=True)
+
+
+class Marian(BartArchitecture):
+    """Marian's Transformers, such as Helsinki-NLP's OPUS-MT.
+
+    Post-norm, sinusoids whose sines come first, and decoding that begins with padding.
+    """
+
+    name: ClassVar[str] = "marian"
+    description: ClassVar[str] = "Marian and OPUS-MT"
+    unused_weights: ClassVar[frozenset[str]] = frozenset(
+        {SHARED, "model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"}
+    )
+
+    def particular_keys(self, fields: Fields) -> dict[str, Any]:
+        """See BartArchitecture."""
+        positions = SinusoidalConfig(layout="concatenated")
+        return {
+            "residual": PostNormConfig(),
+            "encoder_positions": positions,
+            "decoder_positions": positions,
+            "tied_embeddings": "all" if _shares_embeddings(fields) else "target",
+        }
+
+    def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
+        """See ForeignArchitecture."""
+        return read_mapped_tokenizers(
+            folder,
+            fields,
+            models=("source.spm", "target.spm"),
+            vocabularies=(VOCABULARY, VOCABULARY if _shares_embeddings(fields) else "target_vocab.json"),
+            tag_marks=(">>", "<<"),
+        )
+
+
+def _shares_embeddings(fields: Fields) -> bool:
+    return bool(fields.get("share_encoder_decoder_embeddings", bool, True))
+
+
+class M2M100(BartArchitecture):
+    """Pre-norm, sinusoids that begin with position 2, and tokens that name both languages."""
+
+    name: ClassVar[str] = "m2m_100"
+    description: ClassVar[str] = "M2M-100 and NLLB"
+    scales_embeddings: ClassVar[bool] = True
+    activation: ClassVar[str] = "relu"
+    norms: ClassVar[Mapping[str, str]] = {"{side}_norm": "layer_norm"}
+    unused_weights: ClassVar[frozenset[str]] = frozenset(
+        {"model.encoder.embed_positions.weights", "model.decoder.embed_positions.weights"}
+    )
+
+    def particular_keys(self, fields: Fields) -> dict[str, Any]:
+        """See BartArchitecture."""
+        positions = SinusoidalConfig(layout="concatenated", offset=2, reaches_base=True)
+        return {
+            "residual": PreNormConfig(),
+            "encoder_positions": positions,
+            "decoder_positions": positions,
+            "tied_embeddings": "all",
+        }
+
+    def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
+        """See ForeignArchitecture."""
+        if folder.has(VOCABULARY):
+            languages = listed_language_tokens(folder, LANGUAGES)
+        else:  # NLLB
+            languages = sentencepiece_language_tokens(folder, SENTENCEPIECE)
+        return read_language_tokenizers(folder, fields, direction, model=SENTENCEPIECE, languages=languages)
+
+
+class MBart(BartArchitecture):
+    """Pre-norm, learned positions, a norm after the embeddings, and tokens that name both languages."""
+
+    name: ClassVar[str] = "mbart"
+    description: ClassVar[str] = "mBART of 50 languages"
+    norms: ClassVar[Mapping[str, str]] = {"{embedding}.norm": "layernorm_embedding", "{side}_norm": "layer_norm"}
+
+    def particular_keys(self, fields: Fields) -> dict[str, Any]:
+        """See BartArchitecture."""
+        if fields.get("decoder_start_token_id", int) != fields.get("eos_token_id", int, 2):
+            raise DataError(
+                f"{fields.path}: decoder_start_token_id is not the end of sentence, as in mBART of 25 languages, which "
+                "writes languages after texts; mtkit imports that of 50"
+            )
+        positions = LearnedConfig(max_length=fields.count("max_position_embeddings"))
+        return {
+            "residual": PreNormConfig(),
+            "encoder_positions": positions,
+            "decoder_positions": positions,
+            "tied_embeddings": "all",
+            "embedding_norm": True,
+        }
+
+    def weights(self, config: TransformerConfig) -> Iterator[WeightNames]:
+        """See ForeignArchitecture."""
+        yield from super().weights(config)
+        for side, embedding in (("encoder", "src_embedding"), ("decoder", "tgt_embedding")):
+            table = (f"model.{side}.embed_positions.weight",)
+            yield WeightNames(f"{embedding}.position.table.weight", table, skipped=POSITION_OFFSET)
+
+    def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
+        """See ForeignArchitecture."""
+        languages = sentencepiece_language_tokens(folder, SENTENCEPIECE)
+        return read_language_tokenizers(folder, fields, direction, model=SENTENCEPIECE, languages=languages)
+
+
+def _same_of_both_sides(fields: Fields, key: str) -> int:
+    """The number that a key states for encoder and decoder; DataError if they differ."""
+    sides = [fields.count(f"{side}_{key}") for side in ("encoder", "decoder")]
+    if sides[0] != sides[1]:
+        raise DataError(
+            f"{fields.path}: decoder_{key}: {sides[1]}, but encoder_{key} is {sides[0]}; they must be equal"
+        )
+    return sides[0]
