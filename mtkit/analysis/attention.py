@@ -20,7 +20,6 @@ from mtkit.analysis.head_statistics import (
     recorded_attention,
 )
 from mtkit.analysis.word_alignment import AlignmentErrors, LexiconAligner, ReferenceAlignment, read_alignments
-from mtkit.assembly.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.batch import Batch
 from mtkit.display import Table
@@ -29,6 +28,7 @@ from mtkit.model_folder.config_file import LEXICON
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.translate.alignment import links_of, word_pairs
+from mtkit.translate.reference_text import ReferenceText, batches, prefix_ids
 
 Reference = Callable[[int], ReferenceAlignment]  # index of a sentence pair -> its alignment
 

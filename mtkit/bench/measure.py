@@ -20,7 +20,6 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from mtkit.assembly.reference_text import prefix_ids
 from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting
 from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
 from mtkit.evaluation.score import bleu_of
@@ -31,6 +30,7 @@ from mtkit.signals import blocked_in_workers, kill_workers
 from mtkit.text.lines import check_line_counts, read_lines
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.translate.load import load_translator, read_translation_model, search_config
+from mtkit.translate.reference_text import prefix_ids
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import WorkerPool

@@ -12,7 +12,6 @@ from typing import Literal
 from torch import Tensor
 
 from mtkit.analysis.head_statistics import head_importance
-from mtkit.assembly.reference_text import ReferenceText, batches, prefix_ids
 from mtkit.compression.heads import choose_heads, choose_open_heads, fold_gates, prune_heads
 from mtkit.compression.measure import ModelFigures, measure, size_table
 from mtkit.compression.structure import drop_layers, prune_feed_forward, prune_weights
@@ -27,6 +26,7 @@ from mtkit.model_folder.model_card import write_changed_copy
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights
+from mtkit.translate.reference_text import ReferenceText, batches, prefix_ids
 
 Target = Literal["int8", "int4", "sparse", "heads", "ffn", "half-depth"]
 DEFAULT_FRACTION = 0.4

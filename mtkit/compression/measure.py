@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.assembly.reference_text import ReferenceText
 from mtkit.display import Table
 from mtkit.evaluation.score import bleu_of
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.inference.support import ComputeType
 from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.translate.load import load_translator
+from mtkit.translate.reference_text import ReferenceText
 
 WARM_UP_LINES = 16
 NUM_TURNS = 3  # the fastest counts: other programs can only slow a translation down

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 
 from mtkit.analysis.head_statistics import HeadSums, real_queries, recorded_attention
-from mtkit.assembly.reference_text import batches
 from mtkit.bench.machine import inspect_machine
 from mtkit.errors import DataError
 from mtkit.evidence.results import change_line, read_lines_by_name
@@ -29,6 +28,7 @@ from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import last_event, logged_events
 from mtkit.training.monitoring.meter import Stopwatch
 from mtkit.translate.load import load_translator
+from mtkit.translate.reference_text import batches
 
 LOGGED = {"loss": "nll", "perplexity": "perplexity", "token_accuracy": "token_accuracy", "ece": "ece"}  # metric: key
 

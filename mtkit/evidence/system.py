@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from mtkit.assembly.reference_text import ReferenceText, read_reference_text
 from mtkit.compression.compress import CompressionOptions, compress_model
 from mtkit.corpus.config import MonolingualFile, ParallelFiles
 from mtkit.errors import DataError
@@ -29,6 +28,7 @@ from mtkit.text.source_prefix import SourcePrefix
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
 from mtkit.training.weights import weights
 from mtkit.translate.load import load_translator
+from mtkit.translate.reference_text import ReferenceText, read_reference_text
 
 
 def hyps_of_system(run: StudyRun, system: SystemConfig, name: str) -> Path:

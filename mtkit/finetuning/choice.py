@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.assembly.validator import evenly_spaced
 from mtkit.display import count_of
 from mtkit.evaluation.comparison import compare
 from mtkit.evaluation.config import REPORTED
@@ -16,6 +15,7 @@ from mtkit.io.files import atomic_folder, hash_file, write_bytes
 from mtkit.io.records import write_record
 from mtkit.model_folder.config_file import CONFIG, WEIGHTS, read_config, update_fields
 from mtkit.pipeline.open_run import Run
+from mtkit.pipeline.validator import evenly_spaced
 from mtkit.text.lines import read_lines
 from mtkit.training.monitoring.meter import Stopwatch
 from mtkit.translate.load import load_translator

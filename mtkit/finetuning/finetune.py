@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from mtkit.assembly.reference_text import prefix_ids
 from mtkit.errors import MtkitError, RecipeError, UsageError
 from mtkit.finetuning.choice import CHOICE, MAX_LINES, ModelChoice, choose_model, lines_within, tuned_model
 from mtkit.finetuning.extension import EXTENDED, extend_model
@@ -52,6 +51,7 @@ from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.text.subword.new_pieces import require_extendable
 from mtkit.training.monitoring.log import Display, NullDisplay
 from mtkit.translate.load import load_translator, read_translation_model
+from mtkit.translate.reference_text import prefix_ids
 
 AdapterKind = Literal["lora", "bias", "norm"]
 RECORD, RECIPE, LOCK = "finetune.json", "finetune.yaml", "finetune.lock"

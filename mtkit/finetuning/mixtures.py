@@ -13,15 +13,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mtkit.assembly.training import build_model
-from mtkit.assembly.validator import evenly_spaced
 from mtkit.corpus.config import MonolingualFile, ParallelFiles
 from mtkit.display import Table
 from mtkit.evaluation.score import bleu_of
 from mtkit.io.files import temporary_folder
 from mtkit.model_folder.folder import read_metadata, read_model, read_tokenizers
 from mtkit.model_folder.model_card import write_new_model
+from mtkit.pipeline.builders import build_model
 from mtkit.pipeline.run_folder import RunFolder
+from mtkit.pipeline.validator import evenly_spaced
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import read_lines
 from mtkit.training.weights import weights

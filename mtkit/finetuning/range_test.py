@@ -17,14 +17,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from mtkit.assembly.measure_training import seconds_on_free_cores
-from mtkit.assembly.training import build_loader, build_model, build_validator
 from mtkit.corpus.order.loader import UpdateData
 from mtkit.errors import ComputeError
 from mtkit.hardware import limit_onednn_cache
+from mtkit.pipeline.builders import build_loader, build_model
+from mtkit.pipeline.estimate import seconds_on_free_cores
 from mtkit.pipeline.open_run import Run
 from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.train_stage import build_run_learner
+from mtkit.pipeline.validator import build_validator
 from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.distributed.process_group import SINGLE_PROCESS

@@ -14,7 +14,7 @@ from mtkit.documents.source import Report
 from mtkit.errors import DataError, UsageError
 from mtkit.io.files import atomic_folder, hash_file, require_regular_file
 from mtkit.io.records import Json
-from mtkit.pipeline.setup.held_out import Pair, ParallelText, SplitReport, split_corpus
+from mtkit.pipeline.new_recipe import Pair, ParallelText, SplitReport, split_corpus
 from mtkit.text.lines import count_lines, read_lines
 
 

@@ -13,9 +13,9 @@ from mtkit.errors import DamagedError, MissingInputError, RecipeError
 from mtkit.io.files import hash_file, require_regular_file, require_utf8_name, translate_write_errors
 from mtkit.io.lock import RunLock, clean_up_folder
 from mtkit.io.records import Json, write_record
+from mtkit.pipeline.languages import likely_mistakes
 from mtkit.pipeline.reconcile import reconcile_recipe
 from mtkit.pipeline.run_folder import Fingerprints, RunFolder, RunRecord, read_json, save_recipe
-from mtkit.pipeline.setup.languages import likely_mistakes
 from mtkit.recipe.sections import Recipe, describe_choices
 from mtkit.training.monitoring.log import Display, Log, NullDisplay, last_event
 from mtkit.training.monitoring.meter import Stopwatch

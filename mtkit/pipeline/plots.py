@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mtkit.assembly.reference_text import prefix_ids
 from mtkit.corpus.order.batch import collate_source
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison import compare
@@ -23,6 +22,7 @@ from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.translate.engine import special_ids
 from mtkit.translate.load import read_translation_model
+from mtkit.translate.reference_text import prefix_ids
 
 LENGTH_GROUPS = 5
 PLOTTED_LENGTHS = range(6, 11)  # words of a sentence whose attention map is readable

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mtkit.assembly.initial_weights import with_heads_of, with_pruned_heads
-from mtkit.assembly.training import resolve_auto_precision
 from mtkit.corpus.store import Store
 from mtkit.errors import RecipeError
 from mtkit.models.config import ModelConfig
+from mtkit.pipeline.builders import resolve_auto_precision
+from mtkit.pipeline.initial_weights import with_heads_of, with_pruned_heads
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.paths import to_plain
 from mtkit.recipe.sections import Recipe

@@ -4,46 +4,57 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from mtkit.assembly.trained_adapter import finish_adapter
-from mtkit.assembly.training import (
-    build_loader,
-    build_model,
-    build_model_architecture,
-    build_validator,
-    find_teacher,
-    learner_from_recipe,
-    load_teacher,
-    with_updates_of_epochs,
-)
-from mtkit.assembly.validator import TrainingSampler, target_vocab_ids
+from torch import Tensor
+
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.batch import dummy_batch
 from mtkit.corpus.order.loader import Loader
 from mtkit.corpus.store import SIDES
 from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
-from mtkit.io.files import require_regular_file
+from mtkit.io.files import hash_file, require_regular_file
 from mtkit.io.records import Json, write_record
-from mtkit.layers.low_rank import is_low_rank
-from mtkit.model_folder.config_file import CONFIG, LEXICON, MODEL_CARD, damaged_files, read_config, restore_lexicon
+from mtkit.layers.low_rank import DOWN, UP, is_low_rank, merge_low_rank
+from mtkit.model_folder.adapter_folder import write_lora, write_trained
+from mtkit.model_folder.config_file import (
+    CONFIG,
+    LEXICON,
+    MODEL_CARD,
+    WEIGHTS,
+    damaged_files,
+    read_config,
+    restore_lexicon,
+)
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, update_search_config, write_model
 from mtkit.model_folder.model_card import model_card, write_model_card
 from mtkit.models.interface import TranslationModel
+from mtkit.models.skip_init import META_DEVICE, build_on_meta
+from mtkit.pipeline.builders import (
+    build_architecture,
+    build_loader,
+    build_model,
+    build_objective,
+    find_teacher,
+    load_teacher,
+    with_updates_of_epochs,
+)
 from mtkit.pipeline.open_run import Run, run_folder_path, training_summary
 from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.prepare_tokenizer import load_tokenizers
 from mtkit.pipeline.reconcile import training_fingerprint, validation_fingerprints
 from mtkit.pipeline.run_folder import RunFolder, save_recipe
+from mtkit.pipeline.validator import TrainingSampler, build_validator, target_vocab_ids
 from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
+from mtkit.training.adapters import LoRAConfig, NormAdapterConfig
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
 from mtkit.training.config import InitFromConfig
 from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
-from mtkit.training.learner import Learner
+from mtkit.training.learner import Learner, build_learner
 from mtkit.training.loop import TrainingResult, train
 from mtkit.training.monitoring.log import Log, NullDisplay
 from mtkit.training.precision import compile_model
@@ -140,7 +151,7 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
         report = folder.read_report()
         if "test" in report:  # scores of the model that is replaced
             write_record(folder.report, {key: value for key, value in report.items() if key != "test"})
-        merged = finish_adapter(recipe, tokenizers.vocab_sizes, result.weights, folder.adapter)
+        merged = _finish_adapter(recipe, tokenizers.vocab_sizes, result.weights, folder.adapter)
         # the model folder with its fingerprint marks the training as finished
         write_model(
             folder.model,
@@ -153,6 +164,33 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
         )
         run.update_record(folder.report, {"train": summary})
     return TrainingOutcome(True, message, summary)
+
+
+def _finish_adapter(
+    recipe: Recipe, vocab_sizes: tuple[int, int], tensors: Mapping[str, Tensor], output: Path
+) -> dict[str, Tensor]:
+    """Write the trained weights of an adapter into a folder; return the weights of the model with it merged.
+
+    Without an adapter, nothing is written.
+
+    Raises:
+        ReadWriteError: the folder cannot be written.
+    """
+    adapter = recipe.training.adapter
+    if adapter is None:
+        return dict(tensors)
+    base = None
+    with contextlib.suppress(MissingInputError):  # the model may have been deleted since
+        base = hash_file(find_model(recipe.training.init_from_list[-1].model) / WEIGHTS)
+    if isinstance(adapter, LoRAConfig):
+        updates = {name: tensor for name, tensor in tensors.items() if name.endswith((DOWN, UP))}
+        write_lora(output, updates, rank=adapter.rank, alpha=adapter.alpha, base=base)
+    else:
+        model = build_on_meta(partial(build_architecture, recipe, vocab_sizes, device=META_DEVICE))
+        names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+        trained = {name: tensors[name] for name in names}
+        write_trained(output, trained, norms=isinstance(adapter, NormAdapterConfig), base=base)
+    return merge_low_rank(tensors)
 
 
 def _run_training_loop(
@@ -185,12 +223,16 @@ def _run_training_loop(
 def build_run_learner(
     run: Run, model: TranslationModel, tokenizers: TokenizerPair, ranks: ProcessGroup = SINGLE_PROCESS
 ) -> Learner:
-    """Build the learner of a run; its corpora are prepared."""
-    sampler = TrainingSampler.from_recipe(run.recipe, tokenizers.tgt)
-    teacher = load_teacher(run.recipe, model, tokenizers)
-    vocab_ids = target_vocab_ids(tokenizers.tgt)
-    lexicon = Lexicon.load(run.folder.lexicon) if run.recipe.training.objective.needs_lexicon else None
-    return learner_from_recipe(run.recipe, model, vocab_ids, sampler, teacher=teacher, lexicon=lexicon, ranks=ranks)
+    """Build the learner of a run; its corpora are prepared. Errors as `load_teacher` and `build_learner`."""
+    training, tgt = run.recipe.training, tokenizers.tgt
+    objective = build_objective(
+        training,
+        target_vocab_ids(tgt),
+        TrainingSampler.from_recipe(run.recipe, tgt),
+        teacher=load_teacher(run.recipe, model, tokenizers),
+        lexicon=Lexicon.load(run.folder.lexicon) if training.objective.needs_lexicon else None,
+    )
+    return build_learner(model, objective, config=training, ranks=ranks)
 
 
 def resolve_auto_batch_tokens(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora) -> Run:
@@ -202,7 +244,7 @@ def resolve_auto_batch_tokens(run: Run, tokenizers: TokenizerPair, corpora: Prep
     """
     if run.recipe.training.batch_tokens != "auto":
         return run
-    model = build_model_architecture(run.recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
+    model = build_architecture(run.recipe, tokenizers.vocab_sizes)
     learner = build_run_learner(run, model, tokenizers)
     max_length = max(store.stats(side).max_length for store in corpora.train for side in SIDES) + 1  # with eos
     local_processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # set by torchrun
@@ -246,7 +288,7 @@ def _initial_model(run: Run, tokenizers: TokenizerPair) -> TranslationModel:
     """Return the model to train; if training is resumed, its weights are loaded from a checkpoint later."""
     recipe = run.recipe
     if list_checkpoints(run.folder.checkpoints):
-        return build_model_architecture(recipe, tokenizers.src.vocab.size, tokenizers.tgt.vocab.size)
+        return build_architecture(recipe, tokenizers.vocab_sizes)
     run.log.rewind(0)  # drop events of updates that were lost because no checkpoint was written
     return build_model(recipe, tokenizers, run.notify)
 

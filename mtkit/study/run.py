@@ -10,7 +10,7 @@ from pathlib import Path
 from mtkit.display import Table, format_duration
 from mtkit.errors import MissingInputError
 from mtkit.io.lock import RunLock
-from mtkit.pipeline.dry_run import TrainingEstimate, estimate_training
+from mtkit.pipeline.estimate import TrainingEstimate, estimate_training
 from mtkit.study.jobs import DeviceSlot, prepare_runs, run_jobs
 from mtkit.study.load import Study
 from mtkit.study.report import write_results

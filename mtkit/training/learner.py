@@ -32,7 +32,7 @@ from mtkit.training.precision import Precision, resolve_precision
 from mtkit.training.robustness.numerics import Numerics
 from mtkit.training.robustness.oom import MicroBatchSplitter, dummy_micro_batch
 from mtkit.training.seeding import seed_everything
-from mtkit.training.weights import load_weights, weights
+from mtkit.training.weights import freeze, load_weights, weights
 
 
 @dataclass(frozen=True)
@@ -209,11 +209,12 @@ def build_learner(
     config: TrainingConfig,
     ranks: ProcessGroup = SINGLE_PROCESS,
 ) -> Learner:
-    """Build the learner of a recipe on the device of the model.
+    """Build the learner of a recipe on the device of the model, of which `training.freeze` is not trained.
 
     Raises:
-        RecipeError: the device does not support the precision.
+        RecipeError: the device does not support the precision, or `training.freeze` names no module of the model.
     """
+    freeze(model, config.freeze, key="training.freeze")
     device = next(model.parameters()).device
     if config.activation_checkpointing:
         model.checkpoint_layers()

@@ -20,15 +20,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mtkit.assembly.training import build_model_architecture, learner_from_recipe
 from mtkit.corpus.order.batch import Batch, collate
 from mtkit.models.interface import TranslationModel
+from mtkit.pipeline.builders import build_architecture, build_objective
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.search.config import SearchConfig
 from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds
 from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
+from mtkit.training.learner import build_learner
 
 VOCAB = Vocab(size=300, pad=0, unk=1, bos=2, eos=3)
 VOCAB_IDS = TargetVocabIds(size=VOCAB.size, first_text_id=4, end_text_id=VOCAB.size, pad=0, unk=1, bos=2, eos=3)
@@ -105,12 +106,13 @@ def make_batch(sentences: int = 12) -> Batch:
 def build(recipe: Recipe) -> TranslationModel:
     """The model of a recipe with the same random weights in every call."""
     torch.manual_seed(1)
-    return build_model_architecture(recipe, VOCAB.size, VOCAB.size)
+    return build_architecture(recipe, (VOCAB.size, VOCAB.size))
 
 
 def outcome(recipe: Recipe, model: TranslationModel, batch: Batch) -> Outcome:
     """Loss and gradients of the recipe's objective, computed where the model is."""
-    learner = learner_from_recipe(recipe, model, VOCAB_IDS, None)  # type: ignore[arg-type]  # samples nothing
+    objective = build_objective(recipe.training, VOCAB_IDS, None)  # type: ignore[arg-type]  # samples nothing
+    learner = build_learner(model, objective, config=recipe.training)
     model.train()
     learner.start_update(1)
     (losses,) = learner.losses([batch], 1)

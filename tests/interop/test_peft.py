@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.assembly.reference_text import ReferenceText, batches
 from mtkit.errors import DataError
 from mtkit.model_folder.folder import LoadedModel, read_model, read_stored_model
 from mtkit.translate.load import load_translator
+from mtkit.translate.reference_text import ReferenceText, batches
 from tests.toy.runs import run, sentences, write_all
 
 peft = pytest.importorskip("peft", reason="peft is in an environment of its own: tests/interop/README.md")

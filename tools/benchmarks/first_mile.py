@@ -32,7 +32,7 @@ from first_mile_peers import Trained, limited, train_joeynmt, train_opennmt
 from joeynmt import JoeyNMT
 from opennmt import OpenNMT
 
-from mtkit.pipeline.setup.choices import choose_for_run
+from mtkit.pipeline.choices import choose_for_run
 from mtkit.recipe.defaults.facts import parse_budget
 from mtkit.recipe.recipe import read_recipe
 

@@ -24,13 +24,13 @@ from pathlib import Path
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from mtkit.assembly.training import build_model_architecture, learner_from_recipe
 from mtkit.corpus.order.batch import Batch, dummy_batch
+from mtkit.pipeline.builders import build_architecture, build_objective
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
-from mtkit.training.learner import Learner
+from mtkit.training.learner import Learner, build_learner
 from mtkit.training.precision import compile_model
 
 SIDE = 8192  # of the matrices: large enough that the card is busy, small enough for any
@@ -77,7 +77,8 @@ def make_learner(recipe: Recipe) -> Learner:
     """The recipe's model and optimiser; its objective must draw no translations."""
     size = recipe.tokenizer.vocab_size
     pieces = TargetVocabIds(size=size, first_text_id=4, end_text_id=size, pad=0, unk=1, bos=2, eos=3)
-    return learner_from_recipe(recipe, build_model_architecture(recipe, size, size), pieces, None)
+    objective = build_objective(recipe.training, pieces, None)
+    return build_learner(build_architecture(recipe, (size, size)), objective, config=recipe.training)
 
 
 def batches(recipe: Recipe, count: int) -> list[Batch]:

@@ -58,8 +58,8 @@ def test_a_row_for_each_head_with_alignments_of_the_lexicon(tmp_path: Path, caps
 def test_the_lexicon_aligns_word_by_word_translations_without_errors(tmp_path: Path) -> None:
     """The toy corpus is translated word by word, so the reference of IBM Model 1 is the diagonal."""
     from mtkit.analysis import attention
-    from mtkit.assembly.reference_text import read_reference_text
     from mtkit.model_folder.folder import read_model
+    from mtkit.translate.reference_text import read_reference_text
 
     runs.write_all(tmp_path)
     runs.run(tmp_path)

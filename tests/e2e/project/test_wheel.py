@@ -79,9 +79,9 @@ def test_a_wheel_without_the_library_is_for_every_machine(project, tmp_path) -> 
 
 DRY_RUNS = """
 import sys
-from mtkit.assembly import measure_training
+from mtkit.pipeline import estimate
 from mtkit.cli import entry
-measure_training.measure_cost = lambda *arguments: measure_training.MicroBatchCost(1.0, 1.0, 1.0)
+estimate.measure_cost = lambda *arguments: estimate.MicroBatchCost(1.0, 1.0, 1.0)
 for name in sys.argv[1:]:
     print(name, entry.execute(["run", name, "--dry-run"]), file=sys.stderr)
 """

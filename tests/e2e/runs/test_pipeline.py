@@ -12,7 +12,7 @@ from mtkit.errors import BusyError, DataError, MissingInputError, RecipeError
 from mtkit.io.lock import RunLock
 from mtkit.io.records import read_record
 from mtkit.pipeline import stages
-from mtkit.pipeline.dry_run import dry_run_report
+from mtkit.pipeline.estimate import dry_run_report
 from mtkit.pipeline.open_run import Run
 from mtkit.pipeline.prepare_corpus import PreparedCorpora, prepare_corpus
 from mtkit.recipe.recipe import load_recipe

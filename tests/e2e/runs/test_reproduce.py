@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mtkit.analysis.attention import analyse_attention
-from mtkit.assembly.reference_text import read_reference_text
 from mtkit.cli import entry
 from mtkit.evidence.results import read_lines_by_name
+from mtkit.translate.reference_text import read_reference_text
 from tests.toy.studies import toy_corpus
 
 ROOT = Path(__file__).parents[3]

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.assembly import measure_training
-from mtkit.assembly.measure_training import MicroBatchCost
 from mtkit.cli import entry
-from mtkit.pipeline import dry_run
+from mtkit.pipeline import estimate
+from mtkit.pipeline.estimate import MicroBatchCost
 from mtkit.training.monitoring.busy_machine import CpuTimes
 from tests.toy.studies import toy_corpus
 
@@ -91,7 +90,7 @@ def test_a_report_of_no_runs_is_refused(folder: Path, capsys: pytest.CaptureFixt
 def test_a_dry_run_counts_epochs_where_the_batch_size_is_chosen(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measure_training, "find_max_batch_tokens", lambda *_: 64)
+    monkeypatch.setattr(estimate, "find_max_batch_tokens", lambda *_: 64)
     overrides = ["training.max_epochs=1", "training.batch_tokens=auto"]
     assert entry.execute(["study", "study.yaml", *overrides, "--dry-run"]) == 0
     assert "4 runs, about " in capsys.readouterr().out
@@ -111,9 +110,9 @@ def test_a_dry_run_measures_equal_models_once(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     costs = iter([MicroBatchCost(seconds=150.0, free_seconds=15.0, activations=0)] * 2)
-    monkeypatch.setattr(measure_training, "measure_cost", lambda *_: next(costs))
+    monkeypatch.setattr(estimate, "measure_cost", lambda *_: next(costs))
     times = itertools.count(0.0, 10.0)
-    monkeypatch.setattr(dry_run, "read_cpu_times", lambda: CpuTimes(next(times), 2 * next(times), 0.0))
+    monkeypatch.setattr(estimate, "read_cpu_times", lambda: CpuTimes(next(times), 2 * next(times), 0.0))
     variants = "variants={a: {}, b: {model.dropout: 0.3}, c: {model: {d_ff: 16}}}"
     assert entry.execute(["study", "study.yaml", variants, "--dry-run"]) == 0
     out = capsys.readouterr().out

@@ -9,7 +9,7 @@ import pytest
 
 from mtkit.io.files import hash_file
 from mtkit.pipeline import stages
-from mtkit.pipeline.dry_run import dry_run_report
+from mtkit.pipeline.estimate import dry_run_report
 from tests.toy.runs import toy, write_all
 
 GUIDED = (

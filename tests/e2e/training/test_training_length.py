@@ -11,8 +11,8 @@ import pytest
 from mtkit.cli import entry
 from mtkit.errors import MtkitError, RecipeError
 from mtkit.hardware import default_device, has_gpu, on_device
-from mtkit.pipeline import dry_run, stages
-from mtkit.pipeline.dry_run import dry_run_report
+from mtkit.pipeline import estimate, stages
+from mtkit.pipeline.estimate import dry_run_report
 from mtkit.text.lines import read_lines
 from mtkit.training.monitoring.busy_machine import CpuTimes
 from tests.toy.runs import MODELS, RecordingDisplay, run, toy, write_all
@@ -137,7 +137,7 @@ def test_devices_that_a_training_cannot_use(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(("machine", "process", "is_busy"), [(9.0, 2.0, True), (9.0, 8.9, False)])
 def test_a_dry_run_on_a_busy_machine_says_so(folder: Path, monkeypatch, machine, process, is_busy) -> None:
     times = iter([CpuTimes(0.0, 0.0, 0.0), CpuTimes(5.0, machine, process)])
-    monkeypatch.setattr(dry_run, "read_cpu_times", lambda: next(times))
+    monkeypatch.setattr(estimate, "read_cpu_times", lambda: next(times))
     report = dry_run_report(toy(folder, "training.max_updates=1000"))
     assert ("(other processes used 1.4 of " in report) == is_busy
     assert bool(re.search(r"cores meanwhile; on free cores about \d+ (seconds|minutes)\)$", report)) == is_busy

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from mtkit.assembly.validator import TranslationValidator
 from mtkit.corpus.store import Store
 from mtkit.errors import ComputeError, DataError
 from mtkit.pipeline import stages
+from mtkit.pipeline.validator import TranslationValidator
 from mtkit.translate.translator import Translator
 from tests.toy.runs import WORDS, RecordingDisplay, run, toy, write_all
 from tests.toy.sampling import sampled

@@ -78,7 +78,7 @@ def test_a_changed_cross_attention_shows_in_training_and_validation(tmp_path: Pa
             super().__init__(*args, **keys)
             engines.append(self)
 
-    monkeypatch.setattr("mtkit.assembly.training.ModelEngine", RecordedEngine)
+    monkeypatch.setattr("mtkit.pipeline.validator.ModelEngine", RecordedEngine)
     overrides = ["training.validation.beam_size=1", "training.validation.sentences=4"]
     run(tmp_path, *overrides)
     log = (tmp_path / "run" / "log.jsonl").read_text()

@@ -11,7 +11,7 @@ import pytest
 
 from mtkit.corpus.split import HeldOutLines, hash_pairs
 from mtkit.errors import DataError
-from mtkit.pipeline.setup.held_out import ParallelText, split_corpus
+from mtkit.pipeline.new_recipe import ParallelText, split_corpus
 from tests.toy.sampling import sampled
 
 

@@ -18,7 +18,7 @@ SCIENCE = {
 }  # fmt: skip
 
 
-ASSEMBLY = {"recipe", "model_folder", "assembly"}
+FOLDERS = {"recipe", "model_folder"}  # what recipes and models are read from
 
 
 PROGRAMS = {
@@ -48,22 +48,21 @@ TABLE: dict[str, set[str]] = {
     "plot": {"text"},
     "recipe": SCIENCE,
     "model_folder": SCIENCE | {"recipe"},
-    "assembly": SCIENCE | {"recipe", "model_folder"},
-    **dict.fromkeys(PROGRAMS, SCIENCE | ASSEMBLY),
-    "export": SCIENCE | ASSEMBLY | {"importers"},  # names of weights and settings in both directions
-    "bench": SCIENCE | ASSEMBLY | {"export"},  # the peer of a benchmark is CTranslate2 on an exported model
-    "study": SCIENCE | ASSEMBLY | {"pipeline"},  # the runs of a study are ordinary runs
-    "compression": SCIENCE | ASSEMBLY | {"analysis.head_statistics"},
+    **dict.fromkeys(PROGRAMS, SCIENCE | FOLDERS),
+    "export": SCIENCE | FOLDERS | {"importers"},  # names of weights and settings in both directions
+    "bench": SCIENCE | FOLDERS | {"export"},  # the peer of a benchmark is CTranslate2 on an exported model
+    "study": SCIENCE | FOLDERS | {"pipeline"},  # the runs of a study are ordinary runs
+    "compression": SCIENCE | FOLDERS | {"analysis.head_statistics"},
     # a fine-tuning is an ordinary run, on pairs of documents
-    "finetuning": SCIENCE | ASSEMBLY | {"pipeline", "documents"},
+    "finetuning": SCIENCE | FOLDERS | {"pipeline", "documents"},
     # claims are tested by studies
     "evidence": SCIENCE
-    | ASSEMBLY
+    | FOLDERS
     | {"pipeline", "study", "bench.machine", "compression.compress", "analysis.head_statistics"},
-    "serve": {"documents"} | SCIENCE | ASSEMBLY,
-    "cli": {"documents", "serve"} | SCIENCE | ASSEMBLY | PROGRAMS,
+    "serve": {"documents"} | SCIENCE | FOLDERS,
+    "cli": {"documents", "serve"} | SCIENCE | FOLDERS | PROGRAMS,
     "__main__": {"cli"},
-    "__init__": SCIENCE | ASSEMBLY | PROGRAMS,
+    "__init__": SCIENCE | FOLDERS | PROGRAMS,
 }
 
 

@@ -13,12 +13,9 @@ from typing import Any
 
 import pytest
 
-from mtkit.assembly import measure_training
-from mtkit.assembly.measure_training import TrialTraining, seconds_per_update
 from mtkit.errors import UsageError
-from mtkit.pipeline import stages
-from mtkit.pipeline.dry_run import estimate_training
-from mtkit.pipeline.setup import choices
+from mtkit.pipeline import choices, estimate, stages
+from mtkit.pipeline.estimate import TrialTraining, estimate_training, seconds_per_update
 from mtkit.recipe.defaults import choose as choose_module
 from mtkit.recipe.defaults.facts import check_budget
 from mtkit.recipe.defaults.schedule import updates_of_epochs
@@ -266,10 +263,10 @@ def test_a_budget_that_preparing_took_is_named_and_nothing_is_lost(path: Path) -
 
 def test_training_rates_count_the_tokens_of_both_sides(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = load_recipe(str(path), ["training.batch_tokens=120"])  # 4 sentences of 30 tokens
-    monkeypatch.setattr(measure_training, "has_bf16", lambda device: True)
+    monkeypatch.setattr(estimate, "has_bf16", lambda device: True)
     seconds = {"float32": 2.0, "bf16": 0.5}
     monkeypatch.setattr(TrialTraining, "seconds_per_update", lambda trial: seconds[trial.learner.precision.name])
-    assert measure_training.training_rates(recipe) == {"float32": 2 * 120 / 2.0, "bf16": 2 * 120 / 0.5}
+    assert estimate.training_rates(recipe) == {"float32": 2 * 120 / 2.0, "bf16": 2 * 120 / 0.5}
 
 
 @pytest.mark.parametrize(("kind", "decays"), [("linear", True), ("constant", False)])

@@ -9,7 +9,7 @@ import pytest
 
 from mtkit.corpus.config import CorpusConfig, ParallelFiles, TrainParallelFiles
 from mtkit.errors import DataError
-from mtkit.pipeline.setup.languages import likely_mistakes
+from mtkit.pipeline.languages import likely_mistakes
 
 DATA = Path(__file__).parents[3] / "data"
 

@@ -18,9 +18,9 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.assembly import measure_training
 from mtkit.errors import Interrupted
-from mtkit.pipeline.setup.choices import choose_for_run
+from mtkit.pipeline import estimate
+from mtkit.pipeline.choices import choose_for_run
 from mtkit.recipe.defaults.facts import check_budget
 from mtkit.recipe.recipe import read_recipe
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
@@ -253,10 +253,10 @@ def _patch(monkeypatch: pytest.MonkeyPatch, machine: Machine, work: Work, pairs:
     monkeypatch.setattr(time, "perf_counter", lambda: machine.now)
     monkeypatch.setattr(time, "process_time", lambda: machine.cpu)
     monkeypatch.setattr(time, "thread_time", lambda: machine.cpu)
-    monkeypatch.setattr(measure_training, "read_cpu_times", machine.cpu_times)
-    monkeypatch.setattr(measure_training.torch, "get_num_threads", lambda: 1)
-    monkeypatch.setattr(measure_training, "forward_backward", forward_backward)
-    monkeypatch.setattr(measure_training, "_build_learner", build_learner)
+    monkeypatch.setattr(estimate, "read_cpu_times", machine.cpu_times)
+    monkeypatch.setattr(estimate.torch, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(estimate, "forward_backward", forward_backward)
+    monkeypatch.setattr(estimate, "_build_learner", build_learner)
     monkeypatch.setattr(BusyMachine, "warning", lambda *_: None)
     monkeypatch.setattr("mtkit.training.checkpoints.writer.ThreadPoolExecutor", InlineExecutor)
     monkeypatch.setattr("mtkit.training.checkpoints.writer.write_checkpoint", write_checkpoint)

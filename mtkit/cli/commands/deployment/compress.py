@@ -59,10 +59,10 @@ def compress(
     """
     import torch
 
-    from mtkit.assembly.reference_text import read_reference_text
     from mtkit.cli.printing import print_results
     from mtkit.compression.compress import CompressionOptions, compress_model
     from mtkit.errors import UsageError
+    from mtkit.translate.reference_text import read_reference_text
 
     if (src is None) != (ref is None):
         raise UsageError("compress: give both --src and --ref, or neither")

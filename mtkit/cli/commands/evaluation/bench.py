@@ -79,7 +79,6 @@ def bench(
     import sys
     from dataclasses import replace
 
-    from mtkit.assembly.measure_training import training_rates
     from mtkit.bench.grid import BenchGrid, bench_table, unsupported_settings
     from mtkit.bench.machine import inspect_machine
     from mtkit.bench.measure import bench as measure
@@ -87,6 +86,7 @@ def bench(
     from mtkit.bench.suite import suite_grids, suite_notes, suite_tables
     from mtkit.cli.printing import print_results
     from mtkit.errors import UsageError
+    from mtkit.pipeline.estimate import training_rates
     from mtkit.recipe.recipe import load_recipe
 
     forbid_overwriting_input("bench", json_file, [file, ref])

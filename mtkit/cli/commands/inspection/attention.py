@@ -37,8 +37,8 @@ def attention(
     import torch
 
     from mtkit.analysis.attention import analyse_attention, attention_table
-    from mtkit.assembly.reference_text import read_reference_text
     from mtkit.cli.printing import print_notes, print_results
+    from mtkit.translate.reference_text import read_reference_text
 
     forbid_overwriting_input("attention", json, [src, ref, alignments])
     if threads is not None:

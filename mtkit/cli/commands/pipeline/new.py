@@ -25,7 +25,7 @@ def new(
     Guesses the languages, splits valid and test off, and reports what it found in the text.
     """
     from mtkit.cli.printing import print_lines
-    from mtkit.pipeline.setup.new_recipe import NewRecipeOptions, new_recipe, shell_word
+    from mtkit.pipeline.new_recipe import NewRecipeOptions, new_recipe, shell_word
 
     recipe = new_recipe(src, tgt, NewRecipeOptions(src_lang, tgt_lang, docid, valid, test, output))
     print_lines([*recipe.notes, f"next: mtkit run {shell_word(recipe.path)}"])

@@ -25,7 +25,7 @@ from mtkit.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from mtkit.pipeline.setup.new_recipe import NewRecipeOptions
+    from mtkit.pipeline.new_recipe import NewRecipeOptions
 
 
 def run(
@@ -72,10 +72,10 @@ def run(
     from mtkit.cli.printing import print_lines, print_notes
     from mtkit.hardware import on_device, tune_malloc
     from mtkit.pipeline import stages
-    from mtkit.pipeline.dry_run import dry_run_report
+    from mtkit.pipeline.choices import choose_for_run
+    from mtkit.pipeline.estimate import dry_run_report
+    from mtkit.pipeline.new_recipe import NewRecipeOptions
     from mtkit.pipeline.prepare_corpus import check_existing_inputs
-    from mtkit.pipeline.setup.choices import choose_for_run
-    from mtkit.pipeline.setup.new_recipe import NewRecipeOptions
     from mtkit.recipe.sections import describe_choices
 
     tune_malloc()
@@ -127,7 +127,7 @@ def _are_texts(first: str, words: list[str], has_options: bool) -> bool:
 def _write_recipe(src: Path, words: list[str], options: NewRecipeOptions, run_dir: Path | None, *, fresh: bool) -> Path:
     """Write the recipe of two text files, unless it exists; return its path."""
     from mtkit.cli.printing import print_notes
-    from mtkit.pipeline.setup.new_recipe import plan_recipe
+    from mtkit.pipeline.new_recipe import plan_recipe
 
     tgt, *overrides = words
     plan = plan_recipe(src, Path(tgt), options)

@@ -18,7 +18,7 @@ def preprocess(recipe: Recipe, overrides: Overrides = None, run_dir: RunDir = No
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
     from mtkit.pipeline import stages
-    from mtkit.pipeline.setup.choices import choose_for_run
+    from mtkit.pipeline.choices import choose_for_run
 
     with open_display() as display:
         report = stages.preprocess(choose_for_run(draft, run_dir=run_dir), run_dir=run_dir, display=display)

@@ -174,7 +174,7 @@ def _train_for_recipe(recipe: str, overrides: list[str], run_dir: Path | None) -
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines
     from mtkit.pipeline import stages
-    from mtkit.pipeline.setup.choices import choose_for_run
+    from mtkit.pipeline.choices import choose_for_run
 
     with open_display() as display:
         report = stages.train_tokenizer(choose_for_run(draft, run_dir=run_dir), run_dir=run_dir, display=display)

@@ -32,9 +32,9 @@ def train(
     from mtkit.cli.printing import print_lines, print_notes
     from mtkit.hardware import on_device, tune_malloc
     from mtkit.pipeline import stages
-    from mtkit.pipeline.dry_run import dry_run_report
+    from mtkit.pipeline.choices import choose_for_run
+    from mtkit.pipeline.estimate import dry_run_report
     from mtkit.pipeline.prepare_corpus import check_existing_inputs
-    from mtkit.pipeline.setup.choices import choose_for_run
     from mtkit.recipe.sections import describe_choices
 
     tune_malloc()

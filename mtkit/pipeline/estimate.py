@@ -1,8 +1,9 @@
-"""Trial of a training: its learner on dummy batches, without the corpus, for measuring time and memory."""
+"""Estimates of the parameters, memory and time of a training, measured on dummy batches without the corpus."""
 
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,26 +13,23 @@ from typing import NamedTuple
 
 import torch
 
-from mtkit.assembly.training import (
-    build_model_architecture,
-    build_modules,
-    learner_from_recipe,
-    load_teacher,
-    resolve_auto_precision,
-)
+from mtkit.corpus.config import has_training_text, training_text
 from mtkit.corpus.order.batch import Batch, Source, dummy_batch
-from mtkit.display import format_bytes
+from mtkit.display import about_duration, count_of, format_bytes
 from mtkit.errors import ComputeError, MissingInputError
 from mtkit.hardware import default_device, free_memory, has_bf16
 from mtkit.models.interface import TranslationModel
-from mtkit.models.skip_init import SkipInit, build_on_meta
+from mtkit.models.skip_init import META_DEVICE, SkipInit, build_on_meta
+from mtkit.pipeline.builders import build_architecture, build_objective, load_teacher, resolve_auto_precision
+from mtkit.recipe.defaults.facts import corpus_statistics
+from mtkit.recipe.defaults.schedule import updates_of_epochs
 from mtkit.recipe.sections import Recipe
 from mtkit.text.subword.import_tokenizer import model_paths, planned_vocab_sizes
 from mtkit.text.train_tokenizer import require_vocab_for_text
 from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.key_types import PrecisionName, RewardName
-from mtkit.training.learner import Learner
+from mtkit.training.learner import Learner, build_learner
 from mtkit.training.monitoring.busy_machine import busy_lines, read_cpu_times
 from mtkit.training.monitoring.saved_tensors import SavedTensorBytes
 from mtkit.training.robustness.batch_size_search import find_max_batch_tokens, forward_backward
@@ -122,19 +120,21 @@ def _build_learner(recipe: Recipe) -> tuple[Learner, str]:
     """The learner, and a sentence about a teacher that is not there."""
     if recipe.tokenizer.model is None:
         require_vocab_for_text(recipe.tokenizer)
-    (src_size, size), device = planned_vocab_sizes(recipe.tokenizer), default_device()
-    _require_memory(build_on_meta(lambda: build_modules(recipe, src_size, size)), free_memory(device))
+    vocab_sizes, device = planned_vocab_sizes(recipe.tokenizer), default_device()
+    on_meta = build_on_meta(partial(build_architecture, recipe, vocab_sizes, device=META_DEVICE))
+    _require_memory(on_meta, free_memory(device))
     with SkipInit(device):
-        model = build_model_architecture(recipe, src_size, size)
-    vocab_ids = TargetVocabIds(size=size, first_text_id=4, end_text_id=size, pad=0, unk=1, bos=2, eos=3)
-    assumed = ""
+        model = build_architecture(recipe, vocab_sizes)
+    size, assumed = vocab_sizes[1], ""
     try:
         teacher = load_teacher(recipe, model)
     except MissingInputError as error:
         assumed = f"{str(error).partition(';')[0]}; assumed to be a model like its student"
         with SkipInit(device):
-            teacher = build_model_architecture(recipe, src_size, size)
-    return learner_from_recipe(recipe, model, vocab_ids, _DummySampler(size), teacher=teacher), assumed
+            teacher = build_architecture(recipe, vocab_sizes)
+    vocab_ids = TargetVocabIds(size=size, first_text_id=4, end_text_id=size, pad=0, unk=1, bos=2, eos=3)
+    objective = build_objective(recipe.training, vocab_ids, _DummySampler(size), teacher=teacher)
+    return build_learner(model, objective, config=recipe.training), assumed
 
 
 def _require_memory(model: TranslationModel, available: int) -> None:
@@ -255,3 +255,120 @@ def _time(compute: Callable[[], object]) -> _Timing:
     start, cpu = time.perf_counter(), time.process_time()
     compute()
     return _Timing(time.perf_counter() - start, (time.process_time() - cpu) / torch.get_num_threads())
+
+
+@dataclass(frozen=True)
+class TrainingEstimate:
+    """Estimate of a training on this machine.
+
+    Attributes:
+        parameters: number of weights.
+        updates: to the end of the training, see `planned_updates`.
+        seconds: of all updates, without validation; on a CPU that other processes use, on free cores.
+    """
+
+    parameters: int
+    updates: int
+    seconds: float
+
+
+def dry_run_report(recipe: Recipe) -> str:
+    """Return the text that `--dry-run` prints.
+
+    Assumptions: the vocabulary has the size in the recipe, sentences have SENTENCE_TOKENS tokens, and training runs on
+    this machine. Time and activations are measured on a micro-batch of at most PROBE_TOKENS tokens. If other processes
+    use the machine, the time on free cores is added, from the CPU time of the measurement. Tokenizers and teachers of
+    other runs may be absent, as the corpus.
+
+    Raises:
+        RecipeError: sections of the recipe are incompatible.
+        ComputeError: weights and gradients do not fit into the memory of this machine.
+        DataError: `tokenizer.vocab_size` leaves no token for text.
+    """
+    before, training = read_cpu_times(), TrialTraining.of(recipe)
+    recipe, cost = training.recipe, training.cost()
+    updates, is_on_cpu = planned_updates(recipe), training.learner.device.type == "cpu"
+    free = _seconds(recipe, updates, cost.free_seconds) if is_on_cpu else None
+    busy = busy_lines(before, read_cpu_times(), free)
+    return "\n".join([*_report_lines(training, updates, cost), *training.assumed, *busy])
+
+
+def estimate_training(recipe: Recipe, measured: dict[str, float]) -> TrainingEstimate:
+    """Return the estimate of `dry_run_report` as numbers. Errors as there.
+
+    Args:
+        measured: seconds of a micro-batch by what they depend on; a new one is measured and added, so that equal
+            models have equal times.
+    """
+    before, training = read_cpu_times(), TrialTraining.of(recipe)
+    updates, shape = planned_updates(training.recipe), _shape(training.recipe)
+    if shape not in measured:
+        cost = training.cost()
+        is_busy = training.learner.device.type == "cpu" and bool(busy_lines(before, read_cpu_times(), None))
+        measured[shape] = cost.free_seconds if is_busy else cost.seconds
+    return TrainingEstimate(training.parameters, updates, _seconds(training.recipe, updates, measured[shape]))
+
+
+def _shape(recipe: Recipe) -> str:
+    """Everything that the time of a micro-batch depends on; dropout and label smoothing are not among it."""
+    training = recipe.training
+    keys = recipe.model, recipe.tokenizer, training.objective, training.decoder_input, training.precision
+    text = repr((*keys, training.resolved_batch_tokens, training.activation_checkpointing))
+    return re.sub(r"(dropout|label_smoothing)=[\d.e-]+", "", text)
+
+
+def _seconds(recipe: Recipe, updates: int, per_micro_batch: float) -> float:
+    seconds, budget = updates * recipe.training.micro_batches * per_micro_batch, recipe.training.budget_hours
+    return seconds if budget is None else min(seconds, 3600 * budget)
+
+
+def _report_lines(trial: TrialTraining, updates: int, cost: MicroBatchCost) -> list[str]:
+    recipe, parameters = trial.recipe, trial.parameters
+    training, tokenizer = recipe.training, recipe.tokenizer
+    memory = {
+        "weights": 4 * parameters,
+        "gradients": 4 * parameters,
+        "optimiser": training.optimiser.bytes_per_weight * parameters,
+        "EMA": 4 * parameters if training.ema else 0,
+        "activations": cost.activations,
+    }
+    sharing = "shared" if tokenizer.shared else "for each side"
+    listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in memory.items() if size)
+    threads = torch.get_num_threads()
+    device = f"{count_of(threads, 'thread')} of this CPU" if trial.learner.device.type == "cpu" else "this GPU"
+    duration = about_duration(_seconds(recipe, updates, cost.seconds))
+    also = "" if recipe.corpus.valid is None else ", plus validation"
+    return [
+        f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {planned_vocab_sizes(tokenizer)[1]:,} tokens "
+        f"({sharing})",
+        f"memory of training: about {format_bytes(sum(memory.values()))}: {listed}",
+        f"time of training: {duration} on {device} in {training.precision}: "
+        f"{_describe_length(recipe, updates)} of {training.micro_batches} × {training.resolved_batch_tokens:,} tokens"
+        f"{also}",
+        f"(measured on a dummy micro-batch with sentences of {SENTENCE_TOKENS} tokens, without the corpus)",
+    ]
+
+
+def planned_updates(recipe: Recipe) -> int:
+    """Return the updates of a training to its end: those of its schedule, or of `max_epochs` if they are fewer.
+
+    The latter are estimated from the characters of the training text, which is read; without text, the schedule is all
+    that is known.
+
+    Raises:
+        ValueError: `batch_tokens` is auto, and epochs are counted.
+    """
+    training = recipe.training
+    if training.max_epochs is None or not has_training_text(recipe.corpus):
+        return training.scheduled_updates
+    statistics = corpus_statistics(*zip(*map(training_text, recipe.corpus.train), strict=True))
+    batch = training.resolved_batch_tokens * training.micro_batches
+    return min(training.scheduled_updates, updates_of_epochs(training.max_epochs, statistics.tokens, batch))
+
+
+def _describe_length(recipe: Recipe, updates: int) -> str:
+    """Number of updates, and the epochs if these end the training."""
+    epochs = recipe.training.max_epochs
+    if epochs is None or updates == recipe.training.scheduled_updates:
+        return f"{updates:,} updates"
+    return f"about {updates:,} updates ({epochs:g} epochs)"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from mtkit.assembly.initial_weights import initialise, load_pretrained, load_word_vectors
 from mtkit.corpus.config import CorpusConfig, TrainParallelFiles
 from mtkit.errors import RecipeError
 from mtkit.model_folder.folder import ModelMetadata, write_model
@@ -17,6 +16,7 @@ from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.pipeline.initial_weights import initialise, load_pretrained, load_word_vectors
 from mtkit.recipe.sections import Recipe
 from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig

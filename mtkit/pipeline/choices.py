@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from mtkit.assembly.measure_training import seconds_per_update
 from mtkit.corpus.config import has_training_text
 from mtkit.display import format_duration
 from mtkit.errors import UsageError
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.pipeline.estimate import seconds_per_update
 from mtkit.pipeline.open_run import run_folder_path
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.defaults.choose import Draft, choose, keep_choices

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter, itemgetter
 
@@ -14,25 +15,37 @@ import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from mtkit.corpus.noise import Corpus, get_store
+from mtkit.corpus.config import CorpusFiles
+from mtkit.corpus.noise import Corpus, DenoisingCorpus, get_store
 from mtkit.corpus.order.batch import Source
 from mtkit.corpus.order.loader import eval_batches
 from mtkit.corpus.store import SIDES, Store
-from mtkit.errors import RecipeError
+from mtkit.errors import NonFiniteError, RecipeError
 from mtkit.evaluation.calibration import Calibration
+from mtkit.evaluation.score import bleu_of
+from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+from mtkit.inference.support import ComputeType
 from mtkit.models.interface import Objective, TranslationModel
+from mtkit.pipeline.builders import corpora_with_noise
 from mtkit.recipe.sections import Recipe
 from mtkit.search.config import LengthLimit, SamplingConfig, SearchConfig
 from mtkit.search.interface import SearchRequest
+from mtkit.text.lines import COMPRESSION_SUFFIXES
+from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.subword.tokenizer import Side, Tokenizer
+from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.chunked_loss import TokenPredictions, record_predictions
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
-from mtkit.training.distributed.process_group import ProcessGroup
+from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.key_types import RewardName
-from mtkit.training.monitoring.validation import Validation, ValidationShard, unshard
+from mtkit.training.monitoring.validation import Validation, ValidationCommand, ValidationShard, unshard
+from mtkit.training.objectives.cross_entropy import CrossEntropy, MaskedLM
 from mtkit.training.precision import Precision
 from mtkit.training.robustness.oom import explain_oom
 from mtkit.translate.engine import special_ids
+from mtkit.translate.model_engine import ModelEngine
+from mtkit.translate.translator import Translator
 
 TranslateFn = Callable[[TranslationModel, Sequence[str]], list[str]]
 CommandFn = Callable[[Sequence[str], Sequence[str], Sequence[str]], float | None]  # None: it failed
@@ -283,3 +296,77 @@ class TrainingSampler:
         metric = BLEU(smooth_method="add-k", effective_order=True) if name == "bleu" else CHRF()
         *texts, reference = self.tokenizer.decode([*hyps, ref])
         return [metric.sentence_score(text, [reference]).score / 100 for text in texts]
+
+
+def build_validator(
+    recipe: Recipe,
+    valid: Sequence[Store],
+    tokenizers: TokenizerPair,
+    precision: Precision,
+    ranks: ProcessGroup = SINGLE_PROCESS,
+    notify: Callable[[str], None] = lambda message: None,
+) -> TranslationValidator:
+    """Build the validator of a recipe: nll and BLEU on the validation sets, or nll alone on monolingual text.
+
+    Args:
+        notify: receives a sentence about a failure of `training.validation.command`.
+
+    Raises:
+        RecipeError: the command fails, which is tried, or a sentence has more tokens than the model has positions.
+    """
+    require_positions(valid, recipe.model.max_lengths())
+    config, files = recipe.training.validation, recipe.corpus.valid_sets
+    corpora = corpora_with_noise(recipe, files, valid, tokenizers)
+    is_masked = recipe.training.objective.trains_encoder_only
+    search = _validation_search(recipe, valid)
+    compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
+    sentences = -(-config.sentences // max(1, len(valid)))  # of each set
+    subsets = [
+        DecodedSubset.from_store(store, 0 if isinstance(corpus, DenoisingCorpus) else sentences)
+        for store, corpus in zip(valid, corpora, strict=True)
+    ]
+
+    def translate(prefix: SourcePrefix, model: TranslationModel, lines: Sequence[str]) -> list[str]:
+        # Without rewrites: validation runs the same code as training, so that a change to a layer shows in both.
+        engine = ModelEngine([model], compute_type=compute_type, device=precision.device, rewrite=False)
+        try:
+            return Translator(engine, tokenizers, search).with_source_prefix(prefix).translate_lines(lines)
+        except NonFiniteError:  # a BLEU of 0 leaves it to training.on_divergence what becomes of such a model
+            return [""] * len(lines)
+
+    def bleu_in(lang: str, refs: Sequence[str]) -> BleuFn:
+        return partial(bleu_of, tokenize=choose_tokenizer(refs, lang, recipe.evaluation.tokenize).name)
+
+    langs = [recipe.corpus.language_of_target(one) for one in files]
+    sets = [
+        ValidationSet(_set_name(number, one), corpus, subset, partial(translate, one), bleu_in(lang, subset.ref))
+        for number, (one, corpus, subset, lang) in enumerate(zip(files, corpora, subsets, langs, strict=True))
+    ]
+    refs = [ref for subset in subsets for ref in subset.ref]
+    command = None if config.command is None else ValidationCommand(config.command, ranks=ranks, notify=notify)
+    validator = TranslationValidator(
+        sets,
+        bleu=bleu_in(langs[0] if len(set(langs)) == 1 else recipe.corpus.tgt_lang, refs),
+        batch_tokens=recipe.training.resolved_batch_tokens,
+        precision=precision,
+        objective=MaskedLM(0.0) if is_masked else CrossEntropy(TeacherForcing(), 0.0),
+        command=command,
+        pool_sets=config.pool_sets,
+    )
+    if command is not None:
+        command.check(validator.sources(), validator.references())
+    return validator
+
+
+def _validation_search(recipe: Recipe, valid: Sequence[Store]) -> SearchConfig:
+    """Plain beam search up to twice the tokens of the longest reference and 10: a young model may never end."""
+    limit = 2 * max((store.stats("tgt").max_length for store in valid), default=0) + 11  # with the end of sentence
+    limit = min(limit, recipe.model.max_target_length() or limit)
+    return recipe.search.limited_to(limit).with_plain_beam(recipe.training.validation.beam_size)
+
+
+def _set_name(number: int, files: CorpusFiles) -> str:
+    """Name of a validation set in the log: its number and its file names, such as 0 val.en val.de."""
+    paths = (path.with_suffix("") if path.suffix in COMPRESSION_SUFFIXES else path for path in (files.src, files.tgt))
+    names = dict.fromkeys(path.name for path in paths)
+    return " ".join([str(number), *names])

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.assembly import measure_training
-from mtkit.assembly.measure_training import SENTENCE_TOKENS, measure_cost, median_seconds, seconds_on_free_cores
+from mtkit.pipeline import estimate
+from mtkit.pipeline.estimate import SENTENCE_TOKENS, measure_cost, median_seconds, seconds_on_free_cores
 from mtkit.text.vocab import Vocab
 from mtkit.training.monitoring.busy_machine import CpuTimes
 
@@ -33,10 +33,10 @@ class Clock:
 def start(monkeypatch: pytest.MonkeyPatch):
     def begin(wall: float, cpu: float, threads: int = 1) -> Clock:
         clock = Clock(wall, cpu)
-        monkeypatch.setattr(measure_training, "forward_backward", clock.forward_backward)
-        monkeypatch.setattr(measure_training.time, "perf_counter", lambda: clock.now[0])
-        monkeypatch.setattr(measure_training.time, "process_time", lambda: clock.now[1])
-        monkeypatch.setattr(measure_training.torch, "get_num_threads", lambda: threads)
+        monkeypatch.setattr(estimate, "forward_backward", clock.forward_backward)
+        monkeypatch.setattr(estimate.time, "perf_counter", lambda: clock.now[0])
+        monkeypatch.setattr(estimate.time, "process_time", lambda: clock.now[1])
+        monkeypatch.setattr(estimate.torch, "get_num_threads", lambda: threads)
         return clock
 
     return begin
@@ -77,7 +77,7 @@ def test_what_others_do_in_this_moment_does_not_change_the_time_of_an_update(
 ):
     clock = start(wall=0.09, cpu=0.02, threads=threads)
     monkeypatch.setattr(
-        measure_training,
+        estimate,
         "read_cpu_times",
         lambda: CpuTimes(clock.now[0], clock.now[1] + others * clock.now[0], clock.now[1]),
     )
@@ -87,9 +87,9 @@ def test_what_others_do_in_this_moment_does_not_change_the_time_of_an_update(
 
 def test_a_gpu_and_a_system_without_cpu_times_are_measured_by_the_clock(start, monkeypatch):
     clock = start(wall=0.09, cpu=0.02)
-    monkeypatch.setattr(measure_training, "read_cpu_times", lambda: None)
+    monkeypatch.setattr(estimate, "read_cpu_times", lambda: None)
     assert median_seconds(learner(), VOCAB, 10 * SENTENCE_TOKENS, 3.0) == pytest.approx(0.9)
-    monkeypatch.setattr(measure_training, "read_cpu_times", lambda: CpuTimes(clock.now[0], 9 * clock.now[0], 0.0))
+    monkeypatch.setattr(estimate, "read_cpu_times", lambda: CpuTimes(clock.now[0], 9 * clock.now[0], 0.0))
     seconds = seconds_on_free_cores(
         lambda: clock.forward_backward(None, SimpleNamespace(sample_ids=range(10))), torch.device("cuda")
     )
@@ -98,7 +98,7 @@ def test_a_gpu_and_a_system_without_cpu_times_are_measured_by_the_clock(start, m
 
 def test_a_slow_micro_batch_is_timed_once(start, monkeypatch):
     clock = start(wall=0.9, cpu=0.02)
-    monkeypatch.setattr(measure_training, "read_cpu_times", lambda: None)
+    monkeypatch.setattr(estimate, "read_cpu_times", lambda: None)
     assert median_seconds(learner(), VOCAB, 10 * SENTENCE_TOKENS, 3.0) == pytest.approx(9.0)
     assert clock.batches == [1, 10]
     clock.batches.clear()

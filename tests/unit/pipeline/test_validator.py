@@ -12,14 +12,13 @@ import sacrebleu
 import torch
 import torch.nn.functional as F
 
-from mtkit.assembly.training import build_validator
-from mtkit.assembly.validator import DecodedSubset, TranslationValidator, ValidationSet, evenly_spaced
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.order.batch import collate
 from mtkit.corpus.store import Store
 from mtkit.evaluation.calibration import Calibration
 from mtkit.models.interface import TranslationModel
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
+from mtkit.pipeline.validator import DecodedSubset, TranslationValidator, ValidationSet, build_validator, evenly_spaced
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair

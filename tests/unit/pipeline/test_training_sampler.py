@@ -4,9 +4,9 @@ import pytest
 import torch
 from sacrebleu import sentence_bleu
 
-from mtkit.assembly.validator import TrainingSampler, target_vocab_ids
 from mtkit.corpus.order.batch import collate_source
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.pipeline.validator import TrainingSampler, target_vocab_ids
 from mtkit.search.config import LengthLimit
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.subword.mapped_vocabulary import pad_vocabulary
