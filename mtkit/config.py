@@ -84,7 +84,7 @@ def _is_multiple(value: float, factor: float) -> bool:
 
 
 def load_class(path: str) -> Any:
-    """Class at a path below mtkit, such as `layers.positions.rope:RoPE`; its module is imported."""
+    """Class at a path below mtkit, such as `layers.positions:RoPE`; its module is imported."""
     module, _, name = path.partition(":")
     return getattr(import_module(f"mtkit.{module}"), name)
 

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Batch
-from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.attention.softmax import DotProductAttention
+from mtkit.layers.attention import CrossAttention, SelfAttention
+from mtkit.layers.softmax import DotProductAttention
 from mtkit.models.interface import TranslationModel
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy

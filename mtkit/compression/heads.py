@@ -1,6 +1,6 @@
 """Pruning of attention heads: by importance (Michel et al. 2019, https://arxiv.org/abs/1905.10650), or by gates.
 
-Gates are those of Voita et al. 2019, which training has closed (see layers/attention/head_gates.py).
+Gates are those of Voita et al. 2019, which training has closed (see layers/variants/head_gates.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.errors import UsageError
-from mtkit.layers.attention.head_gates import GatedProjection
+from mtkit.layers.variants.head_gates import GatedProjection
 from mtkit.models.transformer.config import TransformerConfig
 
 # path of an attention module below the model -> key of its head counts

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from mtkit.errors import UsageError
-from mtkit.layers.feed_forward.config import DenseConfig, MixtureOfExpertsConfig
+from mtkit.layers.config import DenseConfig
+from mtkit.layers.variants.config import MixtureOfExpertsConfig
 from mtkit.models.transformer.config import TransformerConfig
 
 # feed-forward sublayers, whose width is `d_ff`; average attention has others, of its own width

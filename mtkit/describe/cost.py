@@ -15,11 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from mtkit.corpus.order.batch import Batch, dummy_batch
-from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.cache.state import BatchedState
+from mtkit.layers.cache import BatchedState, KVCache
 from mtkit.layers.dropout import StructuralDropout
 from mtkit.models.interface import TranslationModel
-from mtkit.models.skip_init import META_DEVICE
+from mtkit.models.weights import META_DEVICE
 from mtkit.text.vocab import Vocab
 from mtkit.training.chunked_loss import label_smoothed_loss
 from mtkit.training.monitoring.saved_tensors import SavedTensorBytes

@@ -10,24 +10,24 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.errors import require_extra
-from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.attention.multi_head import SelfAttention
-from mtkit.layers.feed_forward.config import GatedConfig, MixtureOfExpertsConfig
-from mtkit.layers.norms.config import LayerNormConfig, PreNormConfig, RMSNormConfig, SandwichNormConfig
-from mtkit.layers.norms.residual import DeepNorm, SandwichNorm
-from mtkit.layers.positions.absolute import Learned
-from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.config import (
-    ALiBiConfig,
+from mtkit.layers.attention import CrossAttention, SelfAttention
+from mtkit.layers.config import (
+    GatedConfig,
+    LayerNormConfig,
     LinearScaling,
-    PositionConfig,
+    PreNormConfig,
+    RMSNormConfig,
     RoPEConfig,
-    ShawConfig,
-    T5BiasConfig,
+    SandwichNormConfig,
 )
-from mtkit.layers.positions.relative import Shaw, T5Bias
+from mtkit.layers.kinds import PositionConfig
+from mtkit.layers.norms import DeepNorm, SandwichNorm
+from mtkit.layers.positions import Learned, Position
+from mtkit.layers.variants.config import ALiBiConfig, MixtureOfExpertsConfig, ShawConfig, T5BiasConfig
+from mtkit.layers.variants.positions import Shaw, T5Bias
+from mtkit.models.embeddings import Embedding
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.models.transformer.model import Embedding, Transformer
+from mtkit.models.transformer.model import Transformer
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 

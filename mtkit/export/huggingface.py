@@ -20,8 +20,7 @@ from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS
 from mtkit.importers.vocabulary import TOKENIZER_SETTINGS
 from mtkit.io.files import atomic_folder, write_bytes, write_json
 from mtkit.io.lock import OutputLock
-from mtkit.layers.norms.config import LayerNormConfig
-from mtkit.layers.positions.absolute_config import SinusoidalConfig
+from mtkit.layers.config import LayerNormConfig, SinusoidalConfig
 from mtkit.model_folder.config_file import CONFIG, EXPORTED, MODEL_CARD, require_replaceable
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata, write_metadata
 from mtkit.models.transformer.config import TransformerConfig

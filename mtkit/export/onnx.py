@@ -20,11 +20,9 @@ from mtkit.export.equivalence import check_equivalence, lost_settings, sample_li
 from mtkit.export.supported_models import ONNX
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
-from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.positions.absolute import Learned
-from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.rope import RoPE, rotate_halves
+from mtkit.layers.attention import CrossAttention
+from mtkit.layers.cache import KVCache
+from mtkit.layers.positions import Learned, Position, RoPE, rotate_halves
 from mtkit.model_folder.config_file import EXPORTED, require_replaceable
 from mtkit.model_folder.folder import write_metadata
 from mtkit.models.interface import State

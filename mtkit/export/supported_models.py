@@ -10,13 +10,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtkit.errors import UsageError
-from mtkit.layers.attention.config import FullAttentionConfig
-from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
-from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, PreNormConfig, SandwichNormConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
-from mtkit.layers.positions.config import ALiBiConfig, DeBERTaConfig, RoPEConfig, ShawConfig, T5BiasConfig
-from mtkit.models.allow_list import ANY_VALUE, AllowList
+from mtkit.layers.config import (
+    DeepNormConfig,
+    DenseConfig,
+    FullAttentionConfig,
+    GatedConfig,
+    LearnedConfig,
+    NoPositionConfig,
+    PostNormConfig,
+    PreNormConfig,
+    RoPEConfig,
+    SandwichNormConfig,
+    SinusoidalConfig,
+)
+from mtkit.layers.variants.config import ALiBiConfig, DeBERTaConfig, ShawConfig, T5BiasConfig
 from mtkit.models.capabilities import ModelConfigBase
+from mtkit.models.transformer.checks import ANY_VALUE, AllowList
 from mtkit.models.transformer.config import TransformerConfig
 
 

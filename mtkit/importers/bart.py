@@ -23,10 +23,8 @@ from mtkit.importers.vocabulary import (
     read_mapped_tokenizers,
     sentencepiece_language_tokens,
 )
-from mtkit.layers.feed_forward.config import DenseConfig
-from mtkit.layers.key_types import Activation
-from mtkit.layers.norms.config import PostNormConfig, PreNormConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig, SinusoidalConfig
+from mtkit.layers.config import DenseConfig, LearnedConfig, PostNormConfig, PreNormConfig, SinusoidalConfig
+from mtkit.layers.sizes import Activation
 from mtkit.models.transformer.config import TransformerConfig
 
 SHARED, OUTPUT, OUTPUT_BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"

@@ -28,9 +28,8 @@ from mtkit.inference.packing import (
     check,
 )
 from mtkit.inference.threads import run_in_chunks
-from mtkit.layers.norms.config import NoNormConfig
-from mtkit.layers.positions.absolute_config import SinusoidalConfig
-from mtkit.models.transformer.sharing import sharing_order
+from mtkit.layers.config import NoNormConfig, SinusoidalConfig
+from mtkit.models.transformer.config import sharing_order
 
 FREQUENCY_BASE = 10_000.0  # of sinusoidal positions
 ACTIVATIONS = {"relu": CONSTANTS["RELU"], "gelu": CONSTANTS["GELU"], "silu": CONSTANTS["SILU"]}

@@ -21,7 +21,7 @@ from mtkit.inference.library import native
 from mtkit.inference.packing import INT8_MAX, MIN_ABS_MAX, PackedProjection, check
 from mtkit.inference.support import ComputeType, CpuType, cpu_compute_type
 from mtkit.inference.threads import run_in_chunks
-from mtkit.layers.positions.base import Position
+from mtkit.layers.positions import Position
 from mtkit.layers.projections import Projection
 from mtkit.models.interface import TranslationModel
 

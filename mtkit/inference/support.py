@@ -11,12 +11,20 @@ from typing import Any, Literal
 
 from mtkit.hardware import CPUINFO, cpu_has_bf16
 from mtkit.inference.library import chosen_instruction_set
-from mtkit.layers.attention.config import FullAttentionConfig
-from mtkit.layers.feed_forward.config import DenseConfig
-from mtkit.layers.norms.config import LayerNormConfig, NoNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
-from mtkit.layers.positions.config import RoPEConfig
-from mtkit.models.allow_list import ANY_VALUE, AllowList
+from mtkit.layers.config import (
+    DenseConfig,
+    FullAttentionConfig,
+    LayerNormConfig,
+    LearnedConfig,
+    NoNormConfig,
+    NoPositionConfig,
+    PostNormConfig,
+    PreNormConfig,
+    RMSNormConfig,
+    RoPEConfig,
+    SinusoidalConfig,
+)
+from mtkit.models.transformer.checks import ANY_VALUE, AllowList
 from mtkit.models.transformer.config import TransformerConfig
 
 SUPPORTED_MODELS = AllowList(

@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.config import PositionConfig
+from mtkit.layers.kinds import PositionConfig
+from mtkit.layers.sizes import Heads
 
 if TYPE_CHECKING:
     from mtkit.models.interface import TranslationModel

@@ -1,4 +1,4 @@
-"""Token embeddings of both sides and the output projection, tied or not."""
+"""Token embeddings and the output projection, tied or not."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
+from mtkit.layers.dropout import Dropout
+from mtkit.layers.norms import apply_norm
+from mtkit.layers.positions import Position
 from mtkit.layers.projections import embedding, linear
 from mtkit.models.capabilities import TieMode
 
@@ -65,3 +68,31 @@ class ScaledEmbedding(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """ids [...] -> [..., D]."""
         return self.dropout(self.table(ids) * math.sqrt(self.table.embedding_dim))  # type: ignore[no-any-return]
+
+
+class Embedding(nn.Module):
+    """Scaled token embeddings plus positions, then dropout. Vaswani et al. 2017, sec. 3.4, 3.5 and 5.4.
+
+    The factor is sqrt(D), unless `scale` is another one. BART has a norm before the dropout.
+    """
+
+    def __init__(
+        self,
+        table: nn.Embedding,
+        position: Position,
+        dropout: float,
+        *,
+        scale: float | None = None,
+        norm: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.table = table
+        self.position = position
+        self.dropout = Dropout(dropout)
+        self.scale = math.sqrt(table.embedding_dim) if scale is None else scale
+        self.norm = norm
+
+    def forward(self, ids: Tensor, pos: Tensor, real: Tensor | None = None) -> Tensor:
+        """ids and pos [B, T], padding where real [B, T] is False -> [B, T, D]."""
+        x = self.position.embed(self.table(ids) * self.scale, pos, real)
+        return self.dropout(x if self.norm is None else apply_norm(self.norm, x, real))

@@ -10,9 +10,8 @@ from typing import NamedTuple, Protocol, TypeVar
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Batch, Source, Target
-from mtkit.layers.cache.state import BatchedState
-from mtkit.layers.feed_forward.aux_loss import collect_aux_losses
-from mtkit.layers.layer_call import checkpoint_layers, compile_layers
+from mtkit.layers.cache import BatchedState
+from mtkit.layers.layer_call import checkpoint_layers, collect_aux_losses, compile_layers
 
 C = TypeVar("C", bound=BatchedState)
 M = TypeVar("M", bound=BatchedState)
@@ -77,7 +76,7 @@ class TranslationModel(nn.Module, ABC):
         compile_layers(self)
 
     def forward(self, batch: Batch, objective: Objective) -> Losses:
-        """The only entry point of training; adds auxiliary losses of layers (see layers/feed_forward/aux_loss.py)."""
+        """The only entry point of training; adds auxiliary losses of layers (see layers/layer_call.py)."""
         with collect_aux_losses() as aux_losses:
             losses = objective(self, batch)
         aux = aux_losses.total()

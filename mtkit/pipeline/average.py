@@ -8,7 +8,7 @@ from typing import Any
 
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.io.lock import OutputLock
-from mtkit.layers.low_rank import merge_low_rank
+from mtkit.layers.projections import merge_low_rank
 from mtkit.model_folder.config_file import CONFIG, LEXICON, WEIGHTS, require_replaceable, verify_model
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, read_tokenizers
 from mtkit.model_folder.model_card import write_new_model

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.errors import RecipeError
-from mtkit.layers.attention.head_gates import is_gate
-from mtkit.layers.low_rank import is_low_rank
+from mtkit.layers.projections import is_low_rank
+from mtkit.layers.variants.head_gates import is_gate
 from mtkit.model_folder.folder import LoadedModel, find_model, read_metadata, read_model
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.config import ModelConfig
 from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.models.interface import TranslationModel
-from mtkit.models.mismatches import first_of, shape_mismatches
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.weights import first_of, shape_mismatches
 from mtkit.recipe.sections import Recipe
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair

@@ -18,7 +18,7 @@ from mtkit.corpus.store import SIDES
 from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
 from mtkit.io.files import hash_file, require_regular_file
 from mtkit.io.records import Json, write_record
-from mtkit.layers.low_rank import DOWN, UP, is_low_rank, merge_low_rank
+from mtkit.layers.projections import DOWN, UP, is_low_rank, merge_low_rank
 from mtkit.model_folder.adapter_folder import write_lora, write_trained
 from mtkit.model_folder.config_file import (
     CONFIG,
@@ -32,7 +32,7 @@ from mtkit.model_folder.config_file import (
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, update_search_config, write_model
 from mtkit.model_folder.model_card import model_card, write_model_card
 from mtkit.models.interface import TranslationModel
-from mtkit.models.skip_init import META_DEVICE, build_on_meta
+from mtkit.models.weights import META_DEVICE, build_on_meta
 from mtkit.pipeline.builders import (
     build_architecture,
     build_loader,

@@ -47,8 +47,7 @@ class LoRAConfig(AdapterConfigBase):
         from torch import nn
 
         from mtkit.errors import RecipeError
-        from mtkit.layers.low_rank import LowRankProjection
-        from mtkit.layers.projections import Projection
+        from mtkit.layers.projections import LowRankProjection, Projection
         from mtkit.training.weights import select_parameters
 
         chosen = select_parameters(model, self.layers, key="training.adapter.layers")

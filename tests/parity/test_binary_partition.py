@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mtkit.layers.attention.config import FullAttentionConfig
-from mtkit.layers.attention.sparse import binary_partition
-from mtkit.layers.attention.sparse.binary_partition import BinaryPartition, Nodes
-from mtkit.layers.attention.sparse.config import BinaryPartitionConfig
-from mtkit.layers.positions.config import ALiBiConfig, RoPEConfig, TransformerXLConfig
-from tests.unit.layers.attention.toy_kernels import D, build
+from mtkit.layers.config import FullAttentionConfig, RoPEConfig
+from mtkit.layers.variants import binary_partition
+from mtkit.layers.variants.binary_partition import BinaryPartition, Nodes
+from mtkit.layers.variants.config import ALiBiConfig, BinaryPartitionConfig, TransformerXLConfig
+from tests.unit.layers.toy_kernels import D, build
 
 
 def spans(i, length, k, causal):

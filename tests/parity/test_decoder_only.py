@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.norms.config import PostNormConfig, PreNormConfig
-from mtkit.layers.positions.absolute_config import NoPositionConfig
+from mtkit.layers.config import NoPositionConfig, PostNormConfig, PreNormConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 
 D, H, FF, V, B, S, T = 16, 4, 24, 30, 3, 7, 5

@@ -14,8 +14,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
+from mtkit.layers.config import PostNormConfig, PreNormConfig
 from mtkit.layers.dropout import Dropout
-from mtkit.layers.norms.config import PostNormConfig, PreNormConfig
 from mtkit.layers.recurrent.config import LSTMCellConfig
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig

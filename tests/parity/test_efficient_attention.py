@@ -5,14 +5,13 @@ import math
 import pytest
 import torch
 
-from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
-from mtkit.layers.attention.linear import orthogonal_features
-from mtkit.layers.attention.multi_head import AttentionParts
-from mtkit.layers.attention.sparse import sliding_window
-from mtkit.layers.attention.sparse.config import LongformerConfig
-from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import Position
+from mtkit.layers.attention import AttentionParts
+from mtkit.layers.cache import KVCache
+from mtkit.layers.positions import Position
+from mtkit.layers.sizes import Heads
+from mtkit.layers.variants import sliding_window
+from mtkit.layers.variants.config import LinformerConfig, LongformerConfig, PerformerConfig
+from mtkit.layers.variants.linear_attention import orthogonal_features
 from tests.parity.references import relative_error, shake, transformers_module
 from tests.toy.attention import parts
 

@@ -6,10 +6,10 @@ from transformers import LlamaConfig, SwitchTransformersConfig
 from transformers.models.llama.modeling_llama import LlamaMLP
 from transformers.models.switch_transformers import modeling_switch_transformers as hf
 
-from mtkit.layers.feed_forward.aux_loss import collect_aux_losses
-from mtkit.layers.feed_forward.config import GatedConfig, MixtureOfExpertsConfig
-from mtkit.layers.feed_forward.mixture_of_experts import balance_loss, router_z_loss
-from mtkit.layers.norms.config import LayerNormConfig, RMSNormConfig
+from mtkit.layers.config import GatedConfig, LayerNormConfig, RMSNormConfig
+from mtkit.layers.layer_call import collect_aux_losses
+from mtkit.layers.variants.config import MixtureOfExpertsConfig
+from mtkit.layers.variants.mixture_of_experts import balance_loss, router_z_loss
 
 D, F, E, B, T = 8, 12, 4, 3, 7
 

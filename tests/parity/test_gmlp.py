@@ -7,11 +7,11 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.errors import DataError
-from mtkit.layers.attention.config import GatedMLPConfig
-from mtkit.layers.attention.multi_head import AttentionParts
-from mtkit.layers.cache.state import EmptyState
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.base import Position
+from mtkit.layers.attention import AttentionParts
+from mtkit.layers.cache import EmptyState
+from mtkit.layers.positions import Position
+from mtkit.layers.sizes import Heads
+from mtkit.layers.variants.config import GatedMLPConfig
 
 D, E, N = 4, 6, 9
 

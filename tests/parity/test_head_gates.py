@@ -9,10 +9,9 @@ from torch.testing import assert_close
 
 from mtkit.compression.heads import choose_open_heads, fold_gates, gated_projections, prune_heads
 from mtkit.errors import UsageError
-from mtkit.layers.attention.config import HeadGatesConfig
-from mtkit.layers.attention.head_gates import HIGH, LOW, TEMPERATURE, GatedProjection
-from mtkit.layers.positions.config import ALiBiConfig
 from mtkit.layers.projections import linear
+from mtkit.layers.variants.config import ALiBiConfig, HeadGatesConfig
+from mtkit.layers.variants.head_gates import HIGH, LOW, TEMPERATURE, GatedProjection
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy

@@ -4,13 +4,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mtkit.layers.attention.multi_head import AttentionParts
-from mtkit.layers.attention.sparse.config import LSHConfig
-from mtkit.layers.attention.sparse.lsh import NORM_EPSILON
-from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.absolute_config import NoPositionConfig
-from mtkit.layers.positions.config import RoPEConfig
+from mtkit.layers.attention import AttentionParts
+from mtkit.layers.cache import KVCache
+from mtkit.layers.config import NoPositionConfig, RoPEConfig
+from mtkit.layers.sizes import Heads
+from mtkit.layers.variants.config import LSHConfig
+from mtkit.layers.variants.lsh import NORM_EPSILON
 
 D, H, K, V = 12, 2, 6, 5
 HEADS = Heads(H, H, K, V)

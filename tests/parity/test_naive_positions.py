@@ -9,15 +9,15 @@ from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.errors import DataError
-from mtkit.layers.attention.softmax import causal, full
-from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.absolute_config import BinaryConfig, IndexConfig, RelativeIndexConfig, SinusoidalConfig
-from mtkit.layers.positions.config import TUPEConfig
-from mtkit.layers.positions.relative import relative_position_bucket
+from mtkit.layers.cache import KVCache
+from mtkit.layers.config import SinusoidalConfig
 from mtkit.layers.recurrent.cells import CellState
 from mtkit.layers.recurrent.config import TanhCellConfig
 from mtkit.layers.recurrent.stack import RecurrentLayer
+from mtkit.layers.sizes import Heads
+from mtkit.layers.softmax import causal, full
+from mtkit.layers.variants.config import BinaryConfig, IndexConfig, RelativeIndexConfig, TUPEConfig
+from mtkit.layers.variants.positions import relative_position_bucket
 from mtkit.models.rnn.config import AttentionRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from tests.parity.references import shake

@@ -6,7 +6,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.norms.config import (
+from mtkit.layers.config import (
     BatchNormConfig,
     LayerNormConfig,
     NoNormConfig,
@@ -15,7 +15,7 @@ from mtkit.layers.norms.config import (
     PreNormConfig,
     ResPostNormConfig,
 )
-from mtkit.layers.norms.residual import Depth
+from mtkit.layers.norms import Depth
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
 

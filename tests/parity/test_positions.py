@@ -6,23 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from mtkit.layers.attention.softmax import causal, full
-from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.heads import Heads, join_heads, split_heads
-from mtkit.layers.positions.absolute_config import SinusoidalConfig
-from mtkit.layers.positions.base import Position
-from mtkit.layers.positions.config import (
-    ALiBiConfig,
-    DeBERTaConfig,
-    LinearScaling,
-    NoScaling,
-    NTKScaling,
-    RoPEConfig,
-    ShawConfig,
-    T5BiasConfig,
-    TransformerXLConfig,
-)
-from mtkit.layers.positions.relative import relative_position_bucket
+from mtkit.layers.cache import KVCache
+from mtkit.layers.config import LinearScaling, NoScaling, NTKScaling, RoPEConfig, SinusoidalConfig
+from mtkit.layers.positions import Position
+from mtkit.layers.sizes import Heads, join_heads, split_heads
+from mtkit.layers.softmax import causal, full
+from mtkit.layers.variants.config import ALiBiConfig, DeBERTaConfig, ShawConfig, T5BiasConfig, TransformerXLConfig
+from mtkit.layers.variants.positions import relative_position_bucket
 from tests.parity.references import relative_error, shake, transformers_module
 from tests.toy.attention import softmax_kernel
 

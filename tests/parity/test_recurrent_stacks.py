@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from mtkit.layers.norms.config import LayerNormConfig
+from mtkit.layers.config import LayerNormConfig
 from mtkit.layers.recurrent.cells import CellState
 from mtkit.layers.recurrent.config import (
     GRUCellConfig,

@@ -5,13 +5,12 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.attention.multi_head import Heads, SelfAttention
-from mtkit.layers.attention.softmax import DotProductAttention, causal, full
-from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.norms.config import PostNormConfig, PreNormConfig
-from mtkit.layers.norms.residual import PostNorm
-from mtkit.layers.positions.base import Position
+from mtkit.layers.attention import CrossAttention, Heads, SelfAttention
+from mtkit.layers.cache import KVCache
+from mtkit.layers.config import PostNormConfig, PreNormConfig
+from mtkit.layers.norms import PostNorm
+from mtkit.layers.positions import Position
+from mtkit.layers.softmax import DotProductAttention, causal, full
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer
 from mtkit.models.transformer.model import Transformer

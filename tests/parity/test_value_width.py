@@ -6,18 +6,20 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from mtkit.compression.heads import prune_heads
-from mtkit.layers.attention.config import FullAttentionConfig, LinformerConfig, PerformerConfig
-from mtkit.layers.attention.multi_head import AttentionParts
-from mtkit.layers.attention.sparse.config import (
+from mtkit.layers.attention import AttentionParts
+from mtkit.layers.cache import KVCache
+from mtkit.layers.config import FullAttentionConfig, RoPEConfig
+from mtkit.layers.sizes import Heads
+from mtkit.layers.variants.config import (
     BinaryPartitionConfig,
+    LinformerConfig,
     LongformerConfig,
     LSHConfig,
+    PerformerConfig,
+    ShawConfig,
     StridedAttentionConfig,
     WindowAttentionConfig,
 )
-from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.config import RoPEConfig, ShawConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from mtkit.layers.attention.config import FullAttentionConfig
-from mtkit.layers.attention.kernel import TokenMixer
-from mtkit.layers.attention.multi_head import AttentionParts
-from mtkit.layers.attention.softmax import SoftmaxAttention
-from mtkit.layers.heads import Heads
-from mtkit.layers.key_types import QKNorm
-from mtkit.layers.positions.base import Position
+from mtkit.layers.attention import AttentionParts, SoftmaxAttention, TokenMixer
+from mtkit.layers.config import FullAttentionConfig
+from mtkit.layers.positions import Position
+from mtkit.layers.sizes import Heads, QKNorm
 
 
 def parts(

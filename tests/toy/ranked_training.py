@@ -18,7 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from mtkit.corpus.order.loader import DataPosition
 from mtkit.errors import Interrupted
-from mtkit.layers.feed_forward.config import MixtureOfExpertsConfig
+from mtkit.layers.variants.config import MixtureOfExpertsConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.distributed import process_group
 from mtkit.training.distributed.fsdp import full_tensor

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mtkit.analysis.head_statistics import entropy, recorded_attention
 from mtkit.corpus.order.batch import Source
-from mtkit.layers.attention.softmax import softmax
+from mtkit.layers.softmax import softmax
 from mtkit.models.transformer.config import TransformerConfig
 
 WIDTHS, KEYS, VOCAB = (8, 32, 128, 512), 32, 1000

@@ -20,17 +20,19 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from mtkit.layers.attention.config import AttentionConfig, FullAttentionConfig, LinformerConfig, PerformerConfig
-from mtkit.layers.attention.multi_head import AttentionParts
-from mtkit.layers.attention.sparse.config import (
+from mtkit.layers.attention import AttentionParts
+from mtkit.layers.config import FullAttentionConfig, RoPEConfig
+from mtkit.layers.kinds import AttentionConfig
+from mtkit.layers.sizes import Heads
+from mtkit.layers.variants.config import (
     BinaryPartitionConfig,
+    LinformerConfig,
     LongformerConfig,
     LSHConfig,
+    PerformerConfig,
     StridedAttentionConfig,
     WindowAttentionConfig,
 )
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.config import RoPEConfig
 
 D_MODEL, HEADS = 256, Heads(4, 4, 64)
 SHORTEST = 256

@@ -6,13 +6,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config, construct
-from mtkit.layers.norms.config import NoNormConfig, TokenNormConfig
+from mtkit.layers.config import NoNormConfig, TokenNormConfig
 
 if TYPE_CHECKING:
     from mtkit.layers.dropout import PerStepDropout
     from mtkit.layers.recurrent.attention import RecurrentAttention
+    from mtkit.layers.recurrent.attentional import Readout
     from mtkit.layers.recurrent.cells import Cell
-    from mtkit.layers.recurrent.readout import Readout
     from mtkit.layers.recurrent.stack import Connection
 
 
@@ -99,7 +99,7 @@ class AdditiveConfig(RecurrentAttentionConfigBase):
     """Additive score with a bias, as in Bahdanau et al. 2015 (see AdditiveAttention)."""
 
     kind: Literal["additive"] = "additive"
-    builds: ClassVar[str] = "layers.recurrent.additive_attention:AdditiveAttention"
+    builds: ClassVar[str] = "layers.recurrent.attention:AdditiveAttention"
 
 
 @config
@@ -109,7 +109,7 @@ class ConcatConfig(RecurrentAttentionConfigBase):
     has_bias: ClassVar[bool] = False
 
     kind: Literal["concat"] = "concat"
-    builds: ClassVar[str] = "layers.recurrent.additive_attention:AdditiveAttention"
+    builds: ClassVar[str] = "layers.recurrent.attention:AdditiveAttention"
 
 
 @config
@@ -196,7 +196,7 @@ class MaxoutReadoutConfig(ReadoutConfigBase):
     """Maxout readout (see MaxoutReadout)."""
 
     kind: Literal["maxout"] = "maxout"
-    builds: ClassVar[str] = "layers.recurrent.readout:MaxoutReadout"
+    builds: ClassVar[str] = "layers.recurrent.attentional:MaxoutReadout"
     # Number of linear pieces of which the largest is taken. Default: the paper's.
     num_pieces: Annotated[int, Limits(gt=1)] = 2
 
@@ -206,7 +206,7 @@ class TanhReadoutConfig(ReadoutConfigBase):
     """Tanh readout (see TanhReadout)."""
 
     kind: Literal["tanh"] = "tanh"
-    builds: ClassVar[str] = "layers.recurrent.readout:TanhReadout"
+    builds: ClassVar[str] = "layers.recurrent.attentional:TanhReadout"
 
 
 ReadoutConfig = MaxoutReadoutConfig | TanhReadoutConfig

@@ -6,19 +6,17 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from mtkit.config import config
-from mtkit.layers.attention.config import FullAttentionConfig
-from mtkit.layers.key_types import NumLayers
-from mtkit.layers.positions.absolute_config import SinusoidalConfig
-from mtkit.layers.positions.config import PositionConfig
+from mtkit.layers.config import FullAttentionConfig, SinusoidalConfig
+from mtkit.layers.kinds import PositionConfig
+from mtkit.layers.sizes import NumLayers
 from mtkit.models.capabilities import PositionStack, TieMode
-from mtkit.models.transformer.attention_compatibility import StackChoice
-from mtkit.models.transformer.layer_config import TransformerLayerConfig
-from mtkit.models.transformer.sharing import NoSharingConfig, SharingConfig, sharing_order
+from mtkit.models.transformer.checks import StackChoice
+from mtkit.models.transformer.config import NoSharingConfig, SharingConfig, TransformerLayerConfig, sharing_order
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from mtkit.layers.positions.base import Position
+    from mtkit.layers.positions import Position
     from mtkit.models.decoder_only.model import DecoderOnly
     from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer
 
@@ -83,9 +81,8 @@ class DecoderOnlyConfig(TransformerLayerConfig):
             ValueError: tied_embeddings is "all" and the vocabularies differ.
         """
         from mtkit.models.decoder_only.model import DecoderOnly
-        from mtkit.models.embeddings import build_embeddings
+        from mtkit.models.embeddings import Embedding, build_embeddings
         from mtkit.models.transformer.layers import Stack
-        from mtkit.models.transformer.model import Embedding
 
         order = self._order()
         is_causal = self.source_visibility == "causal"
@@ -100,7 +97,7 @@ class DecoderOnlyConfig(TransformerLayerConfig):
         )
 
     def _layer(self, index: int, position: Position) -> nn.Module:
-        from mtkit.layers.norms.residual import Depth
+        from mtkit.layers.norms import Depth
         from mtkit.models.decoder_only.model import PrefixAttention
         from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer
 

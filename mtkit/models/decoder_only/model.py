@@ -11,18 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.attention.multi_head import AttentionParts, SelfAttention
-from mtkit.layers.attention.softmax import SoftmaxAttention, apply_mask, causal
-from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.cache.shared_prefix import to_hypotheses, to_sentences
-from mtkit.layers.cache.state import BatchedState
-from mtkit.layers.norms.norm import apply_norm
+from mtkit.layers.attention import AttentionParts, SelfAttention, SoftmaxAttention
+from mtkit.layers.cache import BatchedState, KVCache, to_hypotheses, to_sentences
+from mtkit.layers.norms import apply_norm
+from mtkit.layers.softmax import apply_mask, causal
+from mtkit.models.embeddings import Embedding
 from mtkit.models.interface import State, Step, TranslationModel
 from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer, Stack
-from mtkit.models.transformer.model import Embedding
 
 if TYPE_CHECKING:
-    from mtkit.layers.attention.config import FullAttentionConfig
+    from mtkit.layers.config import FullAttentionConfig
 
 
 class PrefixOutput(NamedTuple):

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config
-from mtkit.layers.key_types import NumLayers, PositiveWidth
 from mtkit.layers.recurrent.config import (
     AdditiveConfig,
     CellConfig,
@@ -23,13 +22,14 @@ from mtkit.layers.recurrent.config import (
     RecurrentAttentionConfig,
     RecurrentDropoutConfig,
 )
+from mtkit.layers.sizes import NumLayers, PositiveWidth
 from mtkit.models.capabilities import ModelConfigBase, TieMode
 
 if TYPE_CHECKING:
     from mtkit.layers.dropout import PerStepDropout
     from mtkit.layers.recurrent.attention import RecurrentAttention
+    from mtkit.layers.recurrent.attentional import Readout
     from mtkit.layers.recurrent.cells import Cell
-    from mtkit.layers.recurrent.readout import Readout
     from mtkit.layers.recurrent.stack import (
         BidirectionalLayer,
         Connection,
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
         RecurrentStack,
     )
     from mtkit.models.embeddings import TiedEmbeddings
-    from mtkit.models.rnn.attentional import AttentionalRNN, BahdanauRNN, Bridge, InputFeedingRNN, LuongRNN
-    from mtkit.models.rnn.seq2seq import Seq2SeqRNN
+    from mtkit.models.rnn.model import AttentionalRNN, BahdanauRNN, Bridge, InputFeedingRNN, LuongRNN, Seq2SeqRNN
 
 
 @config
@@ -134,7 +133,7 @@ class Seq2SeqRNNConfig(RNNConfig):
 
         from mtkit.layers.projections import linear
         from mtkit.models.embeddings import build_embeddings
-        from mtkit.models.rnn.seq2seq import Seq2SeqRNN
+        from mtkit.models.rnn.model import Seq2SeqRNN
 
         same_width = self.d_model == self.d_embed
         return Seq2SeqRNN(
@@ -251,7 +250,7 @@ class AttentionRNNConfig(RNNConfig):
         attention: RecurrentAttention,
     ) -> BahdanauRNN:
         from mtkit.layers.recurrent.attentional import BahdanauLayer
-        from mtkit.models.rnn.attentional import BahdanauRNN
+        from mtkit.models.rnn.model import BahdanauRNN
 
         (connection,) = self.build_connections([self.d_embed], [self.d_model])
         return BahdanauRNN(
@@ -271,7 +270,7 @@ class AttentionRNNConfig(RNNConfig):
         cells: Sequence[Cell],
         attention: RecurrentAttention,
     ) -> LuongRNN:
-        from mtkit.models.rnn.attentional import LuongRNN
+        from mtkit.models.rnn.model import LuongRNN
 
         return LuongRNN(
             embeddings,
@@ -291,7 +290,7 @@ class AttentionRNNConfig(RNNConfig):
         attention: RecurrentAttention,
     ) -> InputFeedingRNN:
         from mtkit.layers.recurrent.attentional import InputFeedingStack
-        from mtkit.models.rnn.attentional import InputFeedingRNN
+        from mtkit.models.rnn.model import InputFeedingRNN
 
         d_gates = cells[0].input_proj.out_features
         stack, readout = self.build_stack(cells), self._attentional_readout()
@@ -308,7 +307,7 @@ class AttentionRNNConfig(RNNConfig):
         return self.readout.build(self.d_model + self._d_memory, self.d_embed)
 
     def _bridges(self, cells: Sequence[Cell]) -> list[Bridge]:
-        from mtkit.models.rnn.attentional import Bridge
+        from mtkit.models.rnn.model import Bridge
 
         d_end = self.d_model if self.bridge_source == "backward" else self._d_memory
         return [Bridge(d_end, cell) for cell in cells]

@@ -8,12 +8,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.attention.kernel import TokenMixer
-from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.cache.state import BatchedState
+from mtkit.layers.attention import CrossAttention, TokenMixer
+from mtkit.layers.cache import BatchedState, KVCache
 from mtkit.layers.layer_call import LayerStack
-from mtkit.layers.norms.residual import Residual
+from mtkit.layers.norms import Residual
 
 R = TypeVar("R")
 

@@ -2,56 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.attention.kernel import TokenMixer
-from mtkit.layers.attention.softmax import additive_mask
-from mtkit.layers.cache.kv_cache import KVCache
-from mtkit.layers.cache.shared_prefix import to_hypotheses
-from mtkit.layers.cache.state import BatchedState
-from mtkit.layers.dropout import Dropout
-from mtkit.layers.norms.norm import apply_norm
-from mtkit.layers.positions.base import Position
+from mtkit.layers.attention import CrossAttention, TokenMixer
+from mtkit.layers.cache import BatchedState, KVCache, to_hypotheses
+from mtkit.layers.norms import apply_norm
+from mtkit.layers.softmax import additive_mask
+from mtkit.models.embeddings import Embedding
 from mtkit.models.interface import State, Step, TranslationModel
 from mtkit.models.transformer.layers import Stack
 
 # Tokens that the encoder processes at once on a CPU, so that activations stay in the processor's cache (measured: see
 # tools/benchmarks/NOTES.md).
 ENCODER_CHUNK_TOKENS = 1_024
-
-
-class Embedding(nn.Module):
-    """Scaled token embeddings plus positions, then dropout. Vaswani et al. 2017, sec. 3.4, 3.5 and 5.4.
-
-    The factor is sqrt(D), unless `scale` is another one. BART has a norm before the dropout.
-    """
-
-    def __init__(
-        self,
-        table: nn.Embedding,
-        position: Position,
-        dropout: float,
-        *,
-        scale: float | None = None,
-        norm: nn.Module | None = None,
-    ) -> None:
-        super().__init__()
-        self.table = table
-        self.position = position
-        self.dropout = Dropout(dropout)
-        self.scale = math.sqrt(table.embedding_dim) if scale is None else scale
-        self.norm = norm
-
-    def forward(self, ids: Tensor, pos: Tensor, real: Tensor | None = None) -> Tensor:
-        """ids and pos [B, T], padding where real [B, T] is False -> [B, T, D]."""
-        x = self.position.embed(self.table(ids) * self.scale, pos, real)
-        return self.dropout(x if self.norm is None else apply_norm(self.norm, x, real))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 
 from mtkit.cli import entry
 from mtkit.errors import DataError
-from mtkit.layers.positions.absolute_config import LearnedConfig
+from mtkit.layers.config import LearnedConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import SearchConfig

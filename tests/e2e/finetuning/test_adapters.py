@@ -17,8 +17,7 @@ from mtkit.cli import entry
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.inference.native_search import NativeModel
 from mtkit.inference.packing import PackedProjection
-from mtkit.layers.low_rank import LowRankProjection, merge_low_rank
-from mtkit.layers.projections import linear
+from mtkit.layers.projections import LowRankProjection, linear, merge_low_rank
 from mtkit.model_folder.adapter_folder import read_adapter
 from mtkit.training.weights import weights
 from mtkit.translate.engine import NativeEngine

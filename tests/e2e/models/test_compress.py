@@ -13,7 +13,7 @@ from mtkit.compression import compress
 from mtkit.errors import DataError, UsageError
 from mtkit.inference.library import VARIABLE, native
 from mtkit.io.files import host_name, temporary_beside
-from mtkit.layers.attention.config import PerformerConfig
+from mtkit.layers.variants.config import PerformerConfig
 from mtkit.model_folder.config_file import WEIGHTS, verify_model
 from mtkit.model_folder.folder import read_metadata, read_model
 from mtkit.models.rnn.config import Seq2SeqRNNConfig

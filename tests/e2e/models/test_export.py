@@ -13,24 +13,34 @@ import torch
 from mtkit.cli import entry
 from mtkit.errors import UsageError
 from mtkit.export.ctranslate2 import CTranslate2Runner, search_options
-from mtkit.layers.attention.config import LinformerConfig, PerformerConfig
-from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig, MixtureOfExpertsConfig
-from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig, SandwichNormConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
-from mtkit.layers.positions.config import (
+from mtkit.layers.config import (
+    DeepNormConfig,
+    DenseConfig,
+    GatedConfig,
+    LearnedConfig,
+    LinearScaling,
+    NoPositionConfig,
+    NTKScaling,
+    PostNormConfig,
+    PreNormConfig,
+    RMSNormConfig,
+    RoPEConfig,
+    SandwichNormConfig,
+    SinusoidalConfig,
+)
+from mtkit.layers.variants.config import (
     ALiBiConfig,
     DeBERTaConfig,
-    LinearScaling,
-    NTKScaling,
-    RoPEConfig,
+    LinformerConfig,
+    MixtureOfExpertsConfig,
+    PerformerConfig,
     ShawConfig,
     T5BiasConfig,
     TransformerXLConfig,
 )
 from mtkit.model_folder.folder import update_search_config
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
-from mtkit.models.transformer.config import TransformerConfig
-from mtkit.models.transformer.sharing import AllSharedConfig
+from mtkit.models.transformer.config import AllSharedConfig, TransformerConfig
 from mtkit.search.config import BeamConfig, DiverseBeamConfig, MinimumBayesRiskConfig, SamplingConfig, SearchConfig
 from mtkit.search.length_penalty import GNMT
 from mtkit.search.support import TABLE

@@ -11,23 +11,27 @@ import torch
 
 from mtkit.cli import entry
 from mtkit.corpus.order.batch import Source
-from mtkit.layers.attention.sparse.config import WindowAttentionConfig
-from mtkit.layers.feed_forward.config import GatedConfig
-from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, SandwichNormConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig
-from mtkit.layers.positions.config import (
+from mtkit.layers.config import (
+    DeepNormConfig,
+    GatedConfig,
+    LearnedConfig,
+    LinearScaling,
+    NoPositionConfig,
+    PostNormConfig,
+    RoPEConfig,
+    SandwichNormConfig,
+)
+from mtkit.layers.variants.config import (
     ALiBiConfig,
     DeBERTaConfig,
-    LinearScaling,
-    RoPEConfig,
     ShawConfig,
     T5BiasConfig,
     TransformerXLConfig,
+    WindowAttentionConfig,
 )
 from mtkit.model_folder.folder import read_model
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
-from mtkit.models.transformer.config import TransformerConfig
-from mtkit.models.transformer.sharing import AllSharedConfig
+from mtkit.models.transformer.config import AllSharedConfig, TransformerConfig
 
 Make = Callable[[Any], Path]
 

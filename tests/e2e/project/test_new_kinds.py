@@ -94,14 +94,14 @@ def run_everywhere(package: Path, *overrides: str) -> str:
 
 
 def test_new_kinds_of_transformer_parts(package: Path) -> None:
-    positions, attention = package / "layers/positions", package / "layers/attention"
-    shutil.copy(NEW_KINDS / "scaled_alibi.py", positions)
-    add_config(package, "layers/positions/config.py", "ScaledALiBiConfig", before="@config")
-    add_to_union(package, "layers/positions/config.py", "ScaledALiBiConfig", after="ALiBiConfig")
-
-    shutil.copy(NEW_KINDS / "uniform.py", attention)
-    add_config(package, "layers/attention/config.py", "UniformAttentionConfig", before="AttentionConfig =")
-    add_to_union(package, "layers/attention/config.py", "UniformAttentionConfig", after="SSRUConfig")
+    for file, config, after in (
+        ("scaled_alibi.py", "ScaledALiBiConfig", "ALiBiConfig"),
+        ("uniform.py", "UniformAttentionConfig", "SSRUConfig"),
+    ):
+        shutil.copy(NEW_KINDS / file, package / "layers/variants")
+        add_config(package, "layers/variants/config.py", config, before="@config")
+        add_import(package, "layers/kinds.py", "mtkit.layers.variants.config", config)
+        add_to_union(package, "layers/kinds.py", config, after=after)
 
     shutil.copy(NEW_KINDS / "sign_sgd.py", package / "training/optimisers")
     add_config(package, "training/optimisers/config.py", "SignSGDConfig", before="OptimiserConfig =")

@@ -7,7 +7,7 @@ import pytest
 from mtkit.cli import entry
 from mtkit.inference import library
 from mtkit.inference.library import Native, native
-from mtkit.layers.attention.softmax import DotProductAttention
+from mtkit.layers.softmax import DotProductAttention
 from mtkit.model_folder.folder import read_stored_model
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.beam import BeamSearch

@@ -10,8 +10,8 @@ from torch import Tensor
 
 import mtkit
 from mtkit.cli import entry
-from mtkit.layers.attention.cross import CrossAttention
-from mtkit.layers.cache.kv_cache import KVCache
+from mtkit.layers.attention import CrossAttention
+from mtkit.layers.cache import KVCache
 from mtkit.layers.projections import Projection
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.translate.model_engine import ModelEngine

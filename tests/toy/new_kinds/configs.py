@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mtkit.config import config
-from mtkit.layers.attention.capabilities import AttentionConfigBase
-from mtkit.layers.positions.absolute_config import PositionConfigBase
+from mtkit.layers.config import AttentionConfigBase, PositionConfigBase
 from mtkit.search.config import SearchMethod
 from mtkit.training.key_types import PositiveFloat
 from mtkit.training.optimisers.config import OptimiserConfigBase
@@ -24,7 +23,7 @@ class ScaledALiBiConfig(PositionConfigBase):
     """Linear biases with a learned factor (see ScaledALiBi)."""
 
     kind: Literal["scaled_alibi"] = "scaled_alibi"
-    builds: ClassVar[str] = "layers.positions.scaled_alibi:ScaledALiBi"
+    builds: ClassVar[str] = "layers.variants.scaled_alibi:ScaledALiBi"
     # Initial value of the factor.
     # Default: 1, which is ALiBi.
     start: float = 1.0
@@ -38,7 +37,7 @@ class UniformAttentionConfig(AttentionConfigBase):
     """Uniform attention (see UniformAttention)."""
 
     kind: Literal["uniform"] = "uniform"
-    kernel: ClassVar[str] = "layers.attention.uniform:UniformAttention"
+    kernel: ClassVar[str] = "layers.variants.uniform:UniformAttention"
 
     is_encoder_capable: ClassVar[bool] = False
     computes_scores: ClassVar[bool] = False

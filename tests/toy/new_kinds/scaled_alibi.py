@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.heads import Heads
-from mtkit.layers.positions.config import ScaledALiBiConfig
-from mtkit.layers.positions.relative import ALiBi
+from mtkit.layers.sizes import Heads
+from mtkit.layers.variants.config import ScaledALiBiConfig
+from mtkit.layers.variants.positions import ALiBi
 
 
 class ScaledALiBi(ALiBi):

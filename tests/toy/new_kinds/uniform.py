@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mtkit.layers.attention.kernel import AttentionKernel
-from mtkit.layers.attention.softmax import causal
-from mtkit.layers.cache.kv_cache import KVCache
+from mtkit.layers.attention import AttentionKernel
+from mtkit.layers.cache import KVCache
+from mtkit.layers.softmax import causal
 
 
 class UniformAttention(AttentionKernel[KVCache]):

@@ -12,7 +12,8 @@ from mtkit.analysis.head_statistics import attention_modules, head_importance
 from mtkit.compression.heads import choose_heads, prune_heads
 from mtkit.corpus.order.batch import Batch, collate
 from mtkit.errors import UsageError
-from mtkit.layers.positions.config import RoPEConfig, T5BiasConfig
+from mtkit.layers.config import RoPEConfig
+from mtkit.layers.variants.config import T5BiasConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Transformer
 from mtkit.text.vocab import Vocab

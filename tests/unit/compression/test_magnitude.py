@@ -10,7 +10,7 @@ from torch.nn.utils import prune
 
 from mtkit.compression.structure import prune_weights
 from mtkit.errors import UsageError
-from mtkit.layers.attention.config import PerformerConfig
+from mtkit.layers.variants.config import PerformerConfig
 from mtkit.model_folder.weights_file import dequantise, quantise_tensors
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights

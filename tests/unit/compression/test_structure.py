@@ -9,10 +9,9 @@ import torch
 
 from mtkit.compression.structure import drop_layers, prune_feed_forward
 from mtkit.errors import UsageError
-from mtkit.layers.attention.config import AverageAttentionConfig
-from mtkit.layers.feed_forward.config import GatedConfig, MixtureOfExpertsConfig
-from mtkit.models.transformer.config import TransformerConfig
-from mtkit.models.transformer.sharing import AllSharedConfig
+from mtkit.layers.config import GatedConfig
+from mtkit.layers.variants.config import AverageAttentionConfig, MixtureOfExpertsConfig
+from mtkit.models.transformer.config import AllSharedConfig, TransformerConfig
 from mtkit.training.weights import load_weights, weights
 from tests.unit.compression.test_heads import VOCAB, batch, build
 

@@ -8,17 +8,29 @@ from mtkit.cli import entry
 from mtkit.corpus.order.batch import Batch, dummy_batch
 from mtkit.describe import cost as cost_module
 from mtkit.describe.cost import count_cost
-from mtkit.describe.describe import Architecture, ModuleNode, describe, load_architecture, module_tree
-from mtkit.describe.table import format_si, merge_aligned
-from mtkit.layers.attention.config import PerformerConfig, SSRUConfig
-from mtkit.layers.attention.sparse.config import WindowAttentionConfig
-from mtkit.layers.feed_forward.config import MixtureOfExpertsConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig
-from mtkit.layers.positions.config import DeBERTaConfig, RoPEConfig, T5BiasConfig, TransformerXLConfig
+from mtkit.describe.describe import (
+    Architecture,
+    ModuleNode,
+    describe,
+    format_si,
+    load_architecture,
+    merge_aligned,
+    module_tree,
+)
+from mtkit.layers.config import LearnedConfig, NoPositionConfig, RoPEConfig
+from mtkit.layers.variants.config import (
+    DeBERTaConfig,
+    MixtureOfExpertsConfig,
+    PerformerConfig,
+    SSRUConfig,
+    T5BiasConfig,
+    TransformerXLConfig,
+    WindowAttentionConfig,
+)
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
-from mtkit.models.skip_init import META_DEVICE, SkipInit
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.weights import META_DEVICE, SkipInit
 from mtkit.text.vocab import Vocab
 from mtkit.training.chunked_loss import label_smoothed_loss
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from mtkit.cli import entry
-from mtkit.describe.gradients import gradient_by_distance
+from mtkit.describe.plots import gradient_by_distance
 from mtkit.errors import UsageError
 from mtkit.layers.recurrent.config import GRUCellConfig, LSTMCellConfig, TanhCellConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig

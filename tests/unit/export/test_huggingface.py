@@ -14,9 +14,15 @@ from mtkit.errors import DataError, UsageError
 from mtkit.export import huggingface
 from mtkit.export.huggingface import export_huggingface
 from mtkit.importers.import_model import Languages, import_model
-from mtkit.layers.feed_forward.config import DenseConfig
-from mtkit.layers.norms.config import LayerNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig, SinusoidalConfig
+from mtkit.layers.config import (
+    DenseConfig,
+    LayerNormConfig,
+    LearnedConfig,
+    PostNormConfig,
+    PreNormConfig,
+    RMSNormConfig,
+    SinusoidalConfig,
+)
 from mtkit.model_folder.folder import ModelMetadata, read_model, update_search_config, write_model
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit, MaxLength, SearchConfig

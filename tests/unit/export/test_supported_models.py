@@ -9,9 +9,8 @@ import pytest
 from mtkit.config import config
 from mtkit.errors import UsageError
 from mtkit.export.supported_models import CTRANSLATE2, ONNX, SupportedModels
-from mtkit.layers.norms.config import BatchNormConfig, PreNormConfig
-from mtkit.layers.positions.absolute_config import SinusoidalConfig
-from mtkit.models.allow_list import AllowList
+from mtkit.layers.config import BatchNormConfig, PreNormConfig, SinusoidalConfig
+from mtkit.models.transformer.checks import AllowList
 from mtkit.models.transformer.config import TransformerConfig
 
 both_targets = pytest.mark.parametrize("supported", [CTRANSLATE2, ONNX], ids=lambda supported: supported.target)

@@ -40,7 +40,7 @@ TABLE: dict[str, set[str]] = {
     "models": {"layers", "corpus.order.batch"},
     "search": set(),
     "inference": {"layers", "models", "search", "corpus.order.batch"},
-    "training": {"models", "corpus", "layers.matmul", "layers.low_rank", "layers.projections"},
+    "training": {"models", "corpus", "layers.matmul", "layers.projections"},
     # models are read from their folders, and overrides of their search settings by the rules of recipes
     "translate": {"search", "inference", "models", "corpus", "text"}
     | {"documents.glossary", "model_folder", "recipe.tree", "evaluation"},

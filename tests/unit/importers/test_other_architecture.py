@@ -21,8 +21,8 @@ from mtkit.importers.architecture import ForeignArchitecture, WeightNames, requi
 from mtkit.importers.foreign_folder import Fields, ForeignFolder
 from mtkit.importers.import_model import ARCHITECTURES, Languages, import_model
 from mtkit.importers.vocabulary import ForeignTokenizers, LanguagePair, read_mapped_tokenizers
-from mtkit.layers.norms.config import PreNormConfig, RMSNormConfig
-from mtkit.layers.positions.config import T5BiasConfig
+from mtkit.layers.config import PreNormConfig, RMSNormConfig
+from mtkit.layers.variants.config import T5BiasConfig
 from mtkit.model_folder.folder import read_model
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.text.vocab import SPECIAL_TOKENS

@@ -13,15 +13,24 @@ from torch import nn
 
 from mtkit.corpus.order.batch import Source
 from mtkit.inference.native_search import NativeModel
-from mtkit.layers.attention.config import HeadGatesConfig, SSRUConfig
-from mtkit.layers.attention.sparse.config import WindowAttentionConfig
-from mtkit.layers.feed_forward.config import DenseConfig, GatedConfig
-from mtkit.layers.norms.config import DeepNormConfig, NoNormConfig, PostNormConfig, PreNormConfig, RMSNormConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
-from mtkit.layers.positions.config import ALiBiConfig, LinearScaling, NTKScaling, RoPEConfig
-from mtkit.models.transformer.config import TransformerConfig
+from mtkit.layers.config import (
+    DeepNormConfig,
+    DenseConfig,
+    GatedConfig,
+    LearnedConfig,
+    LinearScaling,
+    NoNormConfig,
+    NoPositionConfig,
+    NTKScaling,
+    PostNormConfig,
+    PreNormConfig,
+    RMSNormConfig,
+    RoPEConfig,
+    SinusoidalConfig,
+)
+from mtkit.layers.variants.config import ALiBiConfig, HeadGatesConfig, SSRUConfig, WindowAttentionConfig
+from mtkit.models.transformer.config import AllSharedConfig, CycleConfig, SequenceConfig, TransformerConfig
 from mtkit.models.transformer.model import Transformer
-from mtkit.models.transformer.sharing import AllSharedConfig, CycleConfig, SequenceConfig
 from mtkit.search.config import SearchConfig
 from mtkit.search.constraints import Constraint, ExcludedTexts, ForcedPrefix, TokenBytes
 from mtkit.search.hypothesis import Hypothesis, SearchSettings, SentenceRequest, SpecialIds

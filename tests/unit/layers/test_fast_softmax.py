@@ -1,9 +1,9 @@
-"""Tests for mtkit/layers/attention/softmax.py."""
+"""Tests for mtkit/layers/softmax.py."""
 
 import pytest
 import torch
 
-from mtkit.layers.attention.softmax import MIN_WIDTH, softmax
+from mtkit.layers.softmax import MIN_WIDTH, softmax
 
 WIDTHS = [1, 7, MIN_WIDTH - 1, MIN_WIDTH, MIN_WIDTH + 5]
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from mtkit.layers.feed_forward.config import MixtureOfExpertsConfig
+from mtkit.layers.variants.config import MixtureOfExpertsConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig

@@ -11,12 +11,10 @@ from typing import get_args
 import pytest
 import torch
 
-from mtkit.layers.attention.config import AttentionConfig
-from mtkit.layers.feed_forward.config import FeedForwardConfig, MixtureOfExpertsConfig
-from mtkit.layers.norms.config import NoResidualConfig, ResidualConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig
-from mtkit.layers.positions.config import PositionConfig, ShawConfig, TUPEConfig
+from mtkit.layers.config import LearnedConfig, NoResidualConfig, ResidualConfig
+from mtkit.layers.kinds import AttentionConfig, FeedForwardConfig, PositionConfig
 from mtkit.layers.recurrent.config import CellConfig, ReadoutConfig, RecurrentAttentionConfig
+from mtkit.layers.variants.config import MixtureOfExpertsConfig, ShawConfig, TUPEConfig
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig

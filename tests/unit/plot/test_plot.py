@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from mtkit.describe.positions import _merge_equal
+from mtkit.describe.plots import _merge_equal
 from mtkit.errors import DataError, MissingExtraError, MissingInputError, ReadWriteError
 from mtkit.io.records import record_line
 from mtkit.plot import attention as attention_module

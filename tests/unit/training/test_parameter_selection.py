@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mtkit.errors import RecipeError
-from mtkit.layers.norms.config import PreNormConfig
+from mtkit.layers.config import PreNormConfig
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.config import TrainingConfig

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mtkit.errors import DataError
-from mtkit.layers.positions.absolute_config import LearnedConfig
+from mtkit.layers.config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import LengthLimit, MaxLength, SamplingConfig, SearchConfig
 from mtkit.text.config import TokenizerConfig

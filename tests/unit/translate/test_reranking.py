@@ -10,7 +10,7 @@ import torch
 
 from mtkit.corpus.order.batch import Target, collate_source
 from mtkit.errors import DataError, NonFiniteError
-from mtkit.layers.positions.absolute_config import LearnedConfig
+from mtkit.layers.config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.interface import Hypothesis
 from mtkit.search.length_penalty import Average

@@ -10,7 +10,7 @@ import torch
 
 from mtkit.corpus.order.batch import collate
 from mtkit.errors import ComputeError, DataError
-from mtkit.layers.positions.absolute_config import LearnedConfig
+from mtkit.layers.config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.translate import model_engine
 from mtkit.translate.model_engine import ModelEngine, score_tokens

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from mtkit.errors import DataError
-from mtkit.layers.positions.absolute_config import LearnedConfig
+from mtkit.layers.config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.translate import translator as module

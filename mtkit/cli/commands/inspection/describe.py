@@ -28,7 +28,7 @@ def describe(
     """
     from mtkit.cli.printing import print_results
     from mtkit.describe import describe as library
-    from mtkit.describe.table import comparison_table, legend, module_table, summary_table
+    from mtkit.describe.describe import comparison_table, legend, module_table, summary_table
 
     forbid_overwriting_input("describe", json_file, [Path(name) for name in (model, compare) if name is not None])
     names = [(model, overrides or []), *([(compare, [])] if compare is not None else [])]

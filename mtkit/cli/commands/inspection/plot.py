@@ -45,13 +45,13 @@ def plot(
     if attention is None and (tag is not None or prefix is not None):
         raise UsageError("plot: --tag and --prefix are for --attention")
     if gradients:
-        from mtkit.describe.gradients import plot_gradients
+        from mtkit.describe.plots import plot_gradients
 
         if positions or attention is not None:
             raise UsageError("plot: --gradients excludes --attention and --positions")
         plot_gradients([str(each) for each in runs], output)
     elif positions:
-        from mtkit.describe.positions import plot_positions
+        from mtkit.describe.plots import plot_positions
 
         if len(runs) != 1 or attention is not None:
             raise UsageError("plot: --positions takes one RECIPE or MODEL and excludes --attention")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from mtkit.config import config
-from mtkit.layers.key_types import PositiveWidth
+from mtkit.layers.sizes import PositiveWidth
 from mtkit.models.capabilities import ModelConfigBase, TieMode
 
 if TYPE_CHECKING:

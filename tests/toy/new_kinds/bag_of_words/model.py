@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.cache.state import BatchedState, EmptyState
+from mtkit.layers.cache import BatchedState, EmptyState
 from mtkit.layers.projections import linear
 from mtkit.models.embeddings import TiedEmbeddings
 from mtkit.models.interface import State, Step, TranslationModel

@@ -213,7 +213,7 @@ def test_one_chooses_the_best(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("file", "layers", "searches"),
     [
-        ("layers/attention/softmax.py", False, True),
+        ("layers/softmax.py", False, True),
         ("search/beam.py", True, False),
         ("layers/recurrent/cells.py", True, True),  # the library has no recurrent layers
     ],

@@ -4,18 +4,17 @@ import pytest
 import torch
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.feed_forward.config import MixtureOfExpertsConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
-from mtkit.layers.positions.config import (
+from mtkit.layers.config import LearnedConfig, NoPositionConfig, RoPEConfig, SinusoidalConfig
+from mtkit.layers.variants.config import (
     ALiBiConfig,
     DeBERTaConfig,
-    RoPEConfig,
+    MixtureOfExpertsConfig,
     ShawConfig,
     T5BiasConfig,
     TransformerXLConfig,
 )
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
-from mtkit.models.transformer.sharing import AllSharedConfig
+from mtkit.models.transformer.config import AllSharedConfig
 from tests.unit.models.transformer.toy_transformer import B, S, T, V, source, target
 
 POSITIONS = [

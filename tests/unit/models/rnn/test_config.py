@@ -2,7 +2,7 @@
 
 import pytest
 
-from mtkit.layers.norms.config import LayerNormConfig
+from mtkit.layers.config import LayerNormConfig
 from mtkit.layers.recurrent.config import DotConfig, LocalConfig, ResidualConnectionConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 

@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.norms.config import LayerNormConfig, RMSNormConfig
+from mtkit.layers.config import LayerNormConfig, RMSNormConfig
 from mtkit.layers.recurrent.config import (
     ConcatConfig,
     DotConfig,

@@ -6,40 +6,29 @@ import pytest
 import torch
 
 from mtkit.corpus.order.batch import Source, Target
-from mtkit.layers.attention.config import (
-    AttentionConfig,
+from mtkit.layers.config import FullAttentionConfig, LearnedConfig, NoPositionConfig, RoPEConfig, SinusoidalConfig
+from mtkit.layers.kinds import AttentionConfig, PositionConfig
+from mtkit.layers.variants import sliding_window
+from mtkit.layers.variants.config import (
+    ALiBiConfig,
     AverageAttentionConfig,
-    FullAttentionConfig,
-    GatedMLPConfig,
-    LinformerConfig,
-    PerformerConfig,
-    SSRUConfig,
-)
-from mtkit.layers.attention.sparse import sliding_window
-from mtkit.layers.attention.sparse.config import (
+    BinaryConfig,
     BinaryPartitionConfig,
+    DeBERTaConfig,
+    GatedMLPConfig,
+    IndexConfig,
+    LinformerConfig,
     LongformerConfig,
     LSHConfig,
-    StridedAttentionConfig,
-    WindowAttentionConfig,
-)
-from mtkit.layers.positions.absolute_config import (
-    BinaryConfig,
-    IndexConfig,
-    LearnedConfig,
-    NoPositionConfig,
+    PerformerConfig,
     RelativeIndexConfig,
-    SinusoidalConfig,
-)
-from mtkit.layers.positions.config import (
-    ALiBiConfig,
-    DeBERTaConfig,
-    PositionConfig,
-    RoPEConfig,
     ShawConfig,
+    SSRUConfig,
+    StridedAttentionConfig,
     T5BiasConfig,
     TransformerXLConfig,
     TUPEConfig,
+    WindowAttentionConfig,
 )
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import load_weights, weights

@@ -4,17 +4,16 @@ import pytest
 import torch
 
 from mtkit.corpus.order.batch import Batch, Source, Target
-from mtkit.layers.attention.config import AverageAttentionConfig, SSRUConfig
-from mtkit.layers.feed_forward.config import GatedConfig, MixtureOfExpertsConfig
-from mtkit.layers.norms.config import DeepNormConfig, PostNormConfig, RMSNormConfig, SandwichNormConfig
-from mtkit.models.transformer.config import TransformerConfig
-from mtkit.models.transformer.sharing import (
+from mtkit.layers.config import DeepNormConfig, GatedConfig, PostNormConfig, RMSNormConfig, SandwichNormConfig
+from mtkit.layers.variants.config import AverageAttentionConfig, MixtureOfExpertsConfig, SSRUConfig
+from mtkit.models.transformer.config import (
     AllSharedConfig,
     CycleConfig,
     NoSharingConfig,
     ReversedCycleConfig,
     SandwichSharingConfig,
     SequenceConfig,
+    TransformerConfig,
 )
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy

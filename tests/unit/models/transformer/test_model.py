@@ -5,9 +5,8 @@ import torch
 
 from mtkit.corpus.order.batch import Source, Target
 from mtkit.errors import DataError
-from mtkit.layers.cache.shared_prefix import SharedPrefixCache
-from mtkit.layers.norms.config import PostNormConfig, PreNormConfig
-from mtkit.layers.positions.absolute_config import LearnedConfig, NoPositionConfig, SinusoidalConfig
+from mtkit.layers.cache import SharedPrefixCache
+from mtkit.layers.config import LearnedConfig, NoPositionConfig, PostNormConfig, PreNormConfig, SinusoidalConfig
 from mtkit.models.transformer.config import TransformerConfig
 from tests.unit.models.transformer.toy_transformer import B, S, T, V, source, target
 

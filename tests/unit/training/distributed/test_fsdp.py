@@ -2,9 +2,8 @@
 
 import torch
 
-from mtkit.layers.attention.config import PerformerConfig
-from mtkit.layers.attention.sparse.config import LongformerConfig
-from mtkit.layers.positions.config import RoPEConfig
+from mtkit.layers.config import RoPEConfig
+from mtkit.layers.variants.config import LongformerConfig, PerformerConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.distributed.fsdp import UnshardedReplica
 from mtkit.training.weights import load_weights, weights

@@ -15,8 +15,13 @@ from mtkit.analysis.head_statistics import recorded_attention
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
-from mtkit.models.transformer.config import TransformerConfig
-from mtkit.models.transformer.sharing import AllSharedConfig, CycleConfig, NoSharingConfig, SequenceConfig
+from mtkit.models.transformer.config import (
+    AllSharedConfig,
+    CycleConfig,
+    NoSharingConfig,
+    SequenceConfig,
+    TransformerConfig,
+)
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.objectives.guided_alignment import GuidedAlignment, LexiconTable

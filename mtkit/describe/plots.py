@@ -1,0 +1,224 @@
+"""Plots of models: position encodings, and the gradient over distance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from mtkit.corpus.order.batch import Source, Target
+from mtkit.errors import UsageError
+from mtkit.layers.positions import Position
+from mtkit.layers.sizes import Heads
+from mtkit.model_folder.folder import read_model
+from mtkit.models.capabilities import PositionStack
+from mtkit.models.decoder_only.model import DecoderOnly
+from mtkit.models.interface import TranslationModel
+from mtkit.models.transformer.model import Transformer
+from mtkit.plot.gradients import GradientCurve, draw_gradients
+from mtkit.plot.positions import EncodingPanel, Panel, ScorePanel, draw_positions
+from mtkit.recipe.recipe import load_recipe
+from mtkit.training.seeding import seed_everything
+
+NUM_SENTENCES = 16  # random sentences over which norms are averaged
+MAX_LENGTH = 64  # tokens of the random targets
+TINY = 1e-30  # of a gradient that is 0 everywhere
+RECIPE_VOCAB = 1000  # tokens of an untrained model; embeddings of rare tokens do not matter here
+
+
+@dataclass(frozen=True)
+class _NamedModel:
+    """A model, the name of its curve, the sizes of its vocabularies, and its longest target; None: any length."""
+
+    name: str
+    model: TranslationModel
+    src_vocab: int
+    tgt_vocab: int
+    max_length: int | None
+
+
+def plot_gradients(names_or_paths: Sequence[str], output: Path) -> None:
+    """Draw the gradient over distance of recipes, with initial weights, and of trained models, in one figure.
+
+    Raises:
+        UsageError: a model has no embedding of the target.
+        MissingInputError, RecipeError, DataError, MissingExtraError, ReadWriteError: as reading and drawing.
+    """
+    curves = []
+    for each in names_or_paths:
+        named = _read(each)
+        norms = gradient_by_distance(
+            named.model,
+            src_vocab=named.src_vocab,
+            tgt_vocab=named.tgt_vocab,
+            length=min(MAX_LENGTH, named.max_length or MAX_LENGTH),
+        )
+        curves.append(GradientCurve(named.name, norms / max(float(norms.max()), TINY)))
+    draw_gradients(curves, output)
+
+
+def _read(name_or_path: str) -> _NamedModel:
+    path = Path(name_or_path)
+    if path.is_dir():
+        loaded = read_model(path)
+        sizes = loaded.tokenizers.src.vocab.size, loaded.tokenizers.tgt.vocab.size
+        return _NamedModel(path.resolve().name, loaded.model, *sizes, loaded.metadata.model.max_target_length())
+    recipe = load_recipe(name_or_path, allow_commands=True)
+    seed_everything(recipe.training.seed)
+    model = recipe.model.build(RECIPE_VOCAB, RECIPE_VOCAB).eval()
+    return _NamedModel(recipe.name, model, RECIPE_VOCAB, RECIPE_VOCAB, recipe.model.max_target_length())
+
+
+def gradient_by_distance(
+    model: TranslationModel, *, src_vocab: int, tgt_vocab: int, length: int, seed: int = 1
+) -> NDArray[np.floating[Any]]:
+    """|dL_t / de_(t-k)| for k = 0 ... length - 1, [length]: the mean of the norms over random sentences.
+
+    L_t is the cross-entropy of one token after `length` tokens, e_s the embedding of target token s. Bengio, Simard &
+    Frasconi 1994 show that it vanishes or explodes exponentially in k for recurrent networks
+    (https://doi.org/10.1109/72.279181); Hochreiter & Schmidhuber 1997 made the LSTM for it.
+
+    Args:
+        model: in eval mode.
+        src_vocab: number of source tokens.
+        tgt_vocab: number of target tokens.
+        length: of the random targets; the source has one token.
+
+    Raises:
+        UsageError: the model does not look up the target's tokens in an embedding.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    source_ids = torch.randint(src_vocab, (NUM_SENTENCES, 1), generator=generator)
+    ids = torch.randint(tgt_vocab, (NUM_SENTENCES, length), generator=generator)
+    labels = torch.randint(tgt_vocab, (NUM_SENTENCES,), generator=generator)
+    source = Source(source_ids, torch.ones_like(source_ids, dtype=torch.bool), torch.zeros_like(source_ids))
+    pos = torch.arange(length).expand(NUM_SENTENCES, -1)
+    target = Target(ids, torch.ones_like(ids, dtype=torch.bool), pos)
+    embeddings: list[Tensor] = []
+
+    def record(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
+        if args and isinstance(args[0], Tensor) and torch.equal(args[0], ids):
+            output.retain_grad()
+            embeddings.append(output)
+
+    hooks = [each.register_forward_hook(record) for each in model.modules() if isinstance(each, nn.Embedding)]
+    try:
+        hidden = model.decode_states(source, target)  # [B, T, D]
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not embeddings:
+        raise UsageError("gradients: the model has no embedding of the target's tokens")
+    loss = nn.functional.cross_entropy(model.output(hidden[:, -1]), labels, reduction="sum")
+    loss.backward()  # type: ignore[no-untyped-call]
+    gradient = embeddings[0].grad
+    model.zero_grad(set_to_none=True)
+    norms = torch.zeros(length) if gradient is None else gradient.float().norm(dim=-1).mean(0)  # [T]
+    return norms.flip(0).numpy()
+
+
+MAX_DISTANCE = 64  # tokens in either direction; also the number of positions of an encoding
+NUM_RANDOM_VECTORS = 256  # random queries over which the scores are averaged
+
+# by side: the submodule that may add an encoding to the embeddings, and the one whose attention may use positions
+_MODULES: dict[type[nn.Module], dict[str, tuple[str, str]]] = {
+    Transformer: {"encoder": ("src_embedding", "encoder.0"), "decoder": ("tgt_embedding", "decoder.0")},
+    DecoderOnly: {"decoder": ("tgt_embedding", "layers.0")},
+}
+
+PositionSource = Iterator[tuple[str, Position, PositionStack]]  # title of the panel, encoding, the stack it belongs to
+
+
+def plot_positions(name_or_path: str, output: Path) -> None:
+    """Draw the position encodings of a recipe, with initial weights, or of a trained model.
+
+    Raises:
+        UsageError: the model has no position encoding.
+        MissingInputError, RecipeError, DataError, MissingExtraError, ReadWriteError: as reading and drawing.
+    """
+    path = Path(name_or_path)
+    source = _positions_of_model(path) if path.is_dir() else _positions_of_recipe(name_or_path)
+    panels = [panel for title, position, stack in source for panel in _panels(title, position, stack)]
+    if not panels:
+        raise UsageError(f"{name_or_path}: the model has no position encodings to draw")
+    draw_positions(_merge_equal(panels), output)
+
+
+def _merge_equal(panels: Sequence[Panel]) -> list[Panel]:
+    """The panels; equal encodings, as those of encoder and decoder often are, become one."""
+    merged: dict[bytes, Panel] = {}
+    for panel in panels:
+        key = panel.matrix.tobytes() if isinstance(panel, EncodingPanel) else panel.title.encode()
+        before = merged.get(key)
+        title = panel.title if before is None else f"{before.title.partition(':')[0]} and {panel.title}"
+        merged[key] = replace(panel, title=title)
+    return list(merged.values())
+
+
+def _positions_of_recipe(name_or_path: str) -> PositionSource:
+    recipe = load_recipe(name_or_path, allow_commands=True)
+    seed_everything(recipe.training.seed)
+    for stack in recipe.model.position_stacks():
+        positions = stack.positions.build(stack.d_model, stack.heads, layers=1, causal=stack.is_causal)
+        for position in (positions.embedding, positions.layers[0]):
+            yield f"{stack.side}: {stack.positions.kind}", position, stack
+
+
+def _positions_of_model(path: Path) -> PositionSource:
+    loaded = read_model(path)
+    for stack in loaded.metadata.model.position_stacks():
+        title = f"{stack.side}: {stack.positions.kind}"
+        modules = _MODULES.get(type(loaded.model), {}).get(stack.side, ())
+        for module_title, module_path in zip((title, f"{title}, layer 1"), modules, strict=False):
+            position = _find_position(loaded.model.get_submodule(module_path))
+            if position is not None:
+                yield module_title, position, stack
+
+
+def _find_position(module: nn.Module) -> Position | None:
+    """The outermost position encoding in a module; the base class is a placeholder that does nothing."""
+    return next((each for each in module.modules() if isinstance(each, Position) and type(each) is not Position), None)
+
+
+@torch.no_grad()
+def _panels(title: str, position: Position, stack: PositionStack) -> Iterator[Panel]:
+    if type(position).embed is not Position.embed:
+        pos = torch.arange(MAX_DISTANCE).unsqueeze(0)  # [1, T]
+        yield EncodingPanel(title, position.embed(torch.zeros(1, MAX_DISTANCE, stack.d_model), pos)[0].numpy())
+    elif type(position) is not Position:
+        yield score_by_distance(title, position, stack.heads, causal=stack.is_causal)
+
+
+@torch.no_grad()
+def score_by_distance(title: str, position: Position, heads: Heads, *, causal: bool) -> ScorePanel:
+    """Contribution of a position encoding to the attention score of a query and an equal key, by their distance.
+
+    The contribution is the score with the encoding minus q·k / sqrt(K) without it, for q = k drawn from N(0, I), the
+    same vectors for all heads. Mean and standard deviation are over these vectors.
+
+    Args:
+        heads: number and width of the heads.
+        causal: only keys at or before the query, as in a decoder.
+    """
+    distance = torch.arange(0 if causal else -MAX_DISTANCE, MAX_DISTANCE + 1)  # [S], query minus key position
+    generator = torch.Generator().manual_seed(1)
+    content = torch.randn(NUM_RANDOM_VECTORS, 1, 1, heads.head_dim, generator=generator)  # [C, 1, 1, K]
+    q = content.expand(-1, heads.num_heads, -1, -1)  # [C, H, 1, K]
+    k = content.expand(-1, heads.num_kv_heads, distance.numel(), -1)  # [C, G, S, K]
+    q_pos = torch.full((NUM_RANDOM_VECTORS, 1), MAX_DISTANCE)  # [C, 1]
+    k_pos = (MAX_DISTANCE - distance).expand(NUM_RANDOM_VECTORS, -1)  # [C, S]
+    rotated_q, rotated_k = position.rotate(q, q_pos), position.rotate(k, k_pos)
+    repeated_k = rotated_k.repeat_interleave(heads.num_heads // heads.num_kv_heads, 1)  # [C, H, S, K]
+    content_score = content.square().sum(-1, keepdim=True)  # [C, 1, 1, 1]
+    contribution = position.scale(heads.head_dim) * (rotated_q @ repeated_k.mT - content_score)  # [C, H, 1, S]
+    bias = position.bias(rotated_q, rotated_k, q_pos, k_pos)
+    if bias is not None:
+        contribution = contribution + bias
+    contribution = contribution.squeeze(2)  # [C, H, S]
+    return ScorePanel(title, distance.numpy(), contribution.mean(0).numpy(), contribution.std(0).numpy())

@@ -1,1 +1,0 @@
-"""Sparse self-attention: a query attends to some of the keys, in blocks."""

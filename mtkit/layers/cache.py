@@ -1,0 +1,483 @@
+"""Decoder state: what each layer stores of the tokens so far, and the key/value caches of attention.
+
+A cache also multiplies by keys and values (`scores`, `weighted_sum`), because it alone knows its memory: grouped heads,
+spare capacity and padding to the width of vector registers. Constants were measured, see tools/benchmarks/NOTES.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class BatchedState:
+    """Base of all decoder states: a frozen dataclass of tensors whose first axis is the batch.
+
+    A field is a tensor, another BatchedState, a tuple of these, or None. A subclass with other fields (KVCache)
+    overrides both methods.
+
+    A state can be continued in several ways, since `index_select` and the steps of a decoder leave it valid. `compact_`
+    is the exception: it moves rows within the same memory.
+    """
+
+    def index_select(self, rows: Tensor) -> Self:
+        """Select the rows [N] of every tensor, in that order. `self` stays valid."""
+        return replace(self, **{f.name: _index_select(getattr(self, f.name), rows) for f in fields(self)})
+
+    def compact_(self, sentences: Tensor, num_sentences: int) -> Self:
+        """Drop all but some sentences. `self` must not be used afterwards: its memory may have been overwritten.
+
+        Args:
+            sentences: [N], the sentences to keep, in their new order.
+            num_sentences: B; every sentence has the same number of consecutive rows.
+        """
+        return replace(
+            self, **{f.name: _compact(getattr(self, f.name), sentences, num_sentences) for f in fields(self)}
+        )
+
+
+@dataclass(frozen=True)
+class EmptyState(BatchedState):
+    """No state: the memory of a decoder without attention, or the cache of one that forgets its preceding tokens."""
+
+
+@dataclass(frozen=True)
+class AttentionState(BatchedState):
+    """State of one self-attention layer of a decoder; its kernel defines the contents."""
+
+    def group_by_sentence(self, x: Tensor) -> Tensor:
+        """Tensor of T new tokens per hypothesis [rows, T, ...], with as many rows as the state has."""
+        return x
+
+
+def row_indices(sentences: Tensor, num_sentences: int, num_rows: int) -> Tensor:
+    """Indices of all rows of some `sentences` [N], where `num_sentences` sentences have `num_rows` rows together."""
+    if num_rows == num_sentences:
+        return sentences
+    width = num_rows // max(1, num_sentences)
+    return (sentences.unsqueeze(1) * width + torch.arange(width, device=sentences.device)).flatten()
+
+
+def _index_select(value: Any, rows: Tensor) -> Any:
+    if isinstance(value, Tensor):
+        return value.index_select(0, rows)
+    if isinstance(value, BatchedState):
+        return value.index_select(rows)
+    if isinstance(value, tuple):
+        return tuple(_index_select(item, rows) for item in value)
+    return value
+
+
+def _compact(value: Any, sentences: Tensor, num_sentences: int) -> Any:
+    if isinstance(value, Tensor):
+        return value.index_select(0, row_indices(sentences, num_sentences, value.size(0)))
+    if isinstance(value, BatchedState):
+        return value.compact_(sentences, num_sentences)
+    if isinstance(value, tuple):
+        return tuple(_compact(item, sentences, num_sentences) for item in value)
+    return value
+
+
+AttentionPattern = Callable[[Tensor, Tensor], Tensor | None]  # see layers/softmax.py
+MIN_KEYS = 16  # floats in the widest vector registers; torch computes products and softmax of fewer keys one by one
+SMALL_MATMUL = 400  # multiplications in one matrix of a batched product below which MIN_KEYS pays
+MIN_SPARE = 16  # free slots of a buffer after it was copied to a larger one
+GROWTH = 0.5  # the same as a fraction of the slots in use; a larger one makes each `index_select` dearer
+
+
+class GrowableBuffer:
+    """Keys or values [rows, G, capacity, K] with spare capacity.
+
+    Attributes:
+        used: slots that some cache has already written; the only mutable part of a cache.
+    """
+
+    def __init__(self, data: Tensor, used: int) -> None:
+        self.data = data
+        self.used = used
+
+    def first(self, length: int) -> Tensor:
+        """The first slots, [rows, G, length, K]."""
+        return self.data if self.data.size(2) == length else self.data.narrow(2, 0, length)
+
+    def append(self, length: int, new: Tensor) -> GrowableBuffer:
+        """A buffer with the first `length` slots of this one, followed by `new` [rows, G, T, K].
+
+        It is this buffer, written in place, unless another cache has written beyond `length` or the capacity is used
+        up. No cache therefore changes while it is in use.
+        """
+        total = length + new.size(2)
+        if new.requires_grad or self.data.requires_grad:
+            return GrowableBuffer(torch.cat([self.data[:, :, :length], new], dim=2), total)
+        buffer = self
+        if self.used != length or self.data.size(2) < total:
+            capacity = total + max(MIN_SPARE, int(GROWTH * total))
+            data = new.new_empty(new.size(0), new.size(1), capacity, new.size(3))  # [rows, G, capacity, K]
+            data.narrow(2, 0, length).copy_(self.data.narrow(2, 0, length))
+            if total < MIN_KEYS:
+                data[:, :, total:MIN_KEYS] = 0  # padded products read these slots; they must be finite
+            buffer = GrowableBuffer(data, length)
+        buffer.data.narrow(2, length, new.size(2)).copy_(new)
+        buffer.used = total
+        return buffer
+
+    def in_memory_order(self, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """Apply `change`, which copies rows, to the data in the order of its memory (see `_concat_rows`)."""
+        return change(self.data) if self.data.stride(3) == 1 else change(self.data.mT).mT
+
+
+class AttentionCache(AttentionState):
+    """Interface of the states that store keys and values: KVCache, SharedPrefixCache.
+
+    Attention sees a batch of sequences of keys and queries with as many rows.
+
+    Attributes:
+        kv: keys and values, one row per sequence.
+    """
+
+    kv: KVCache
+
+    @property
+    def beam_size(self) -> int:
+        """W, the hypotheses that share one row of `kv`."""
+        raise NotImplementedError
+
+    def append(self, new: KVCache) -> Self:
+        """The cache with T more tokens of each hypothesis, [N, G, W·T, K]; none of them is padding."""
+        raise NotImplementedError
+
+    def visible(self, pattern: AttentionPattern, q_pos: Tensor) -> Tensor | None:
+        """Attention mask of queries at q_pos [N, W·T].
+
+        Returns:
+            Bool [N, 1, 1 or W·T, S], True where a key may be attended to; or a mask of the scores' type that is added
+            to them; or None if every key is visible.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class KVCache(AttentionCache):
+    """Keys and values [rows, G, S, K] with the positions of their tokens.
+
+    Attributes:
+        keys: of S tokens or more; `length` is S.
+        vals: the values; may be the same buffer as the keys.
+        length: S.
+        pos: [rows, S] int64.
+        real: [rows, S], which tokens are not padding: bool, or additive (see `additive_mask`), or None if all are real.
+    """
+
+    keys: GrowableBuffer
+    vals: GrowableBuffer
+    length: int
+    pos: Tensor
+    real: Tensor | None
+
+    @classmethod
+    def of(cls, k: Tensor, v: Tensor, pos: Tensor, real: Tensor | None) -> KVCache:
+        """A cache of k and v [rows, G, S, K] without spare capacity."""
+        length = k.size(2)
+        return cls(GrowableBuffer(k, length), GrowableBuffer(v, length), length, pos, real)
+
+    @classmethod
+    def empty(cls, rows: int, groups: int, width: int, device: torch.device) -> KVCache:
+        """A cache without tokens, G = groups, K = width. `append` takes the type of the first keys."""
+        k = torch.zeros(rows, groups, 0, width, device=device)
+        return cls.of(k, k, torch.zeros(rows, 0, dtype=torch.int64, device=device), None)
+
+    @classmethod
+    def concat(cls, parts: Sequence[KVCache], pos: Tensor, real: Tensor | None) -> KVCache:
+        """Concatenate the rows of all parts, which may be shorter than pos and real [rows, S], for many queries."""
+        length, vals = pos.size(1), _concat_rows([part.v for part in parts], pos.size(1))
+        shared = all(part.vals is part.keys for part in parts)
+        keys = vals if shared else _concat_rows([part.k for part in parts], length, transposed=True)
+        return cls(keys=keys, vals=vals, length=length, pos=pos, real=real)
+
+    @property
+    def kv(self) -> KVCache:  # type: ignore[override]
+        """The cache itself."""
+        return self
+
+    @property
+    def beam_size(self) -> int:
+        """One: every hypothesis has a row."""
+        return 1
+
+    @property
+    def k(self) -> Tensor:
+        """[rows, G, S, K]."""
+        return self.keys.first(self.length)
+
+    @property
+    def v(self) -> Tensor:
+        """[rows, G, S, K]."""
+        return self.vals.first(self.length)
+
+    @property
+    def spare_capacity(self) -> int:
+        """Tokens that can be appended before the buffers are copied."""
+        return self.keys.data.size(2) - self.length
+
+    def scores(self, q: Tensor) -> Tensor:
+        """Products of queries [rows, H, T, K] and keys, [rows, H, T, S].
+
+        The H/G heads of a group are rows of one matrix product, so that its keys are read once (Ainslie et al. 2023).
+        """
+        rows, heads, length, width = q.shape
+        groups = self.keys.data.size(1)
+        queries = heads // groups * length  # of a group
+        padded = self._padded_length(queries)
+        keys = self.keys.data.narrow(2, 0, padded)  # [rows, G, padded, K]
+        scores = q.reshape(rows, groups, queries, width) @ keys.mT  # [rows, G, (H/G)·T, padded]
+        if padded > self.length:
+            scores = scores.narrow(3, 0, self.length)
+        return scores.view(rows, heads, length, self.length)
+
+    def weighted_sum(self, weights: Tensor) -> Tensor:
+        """Values summed with weights [rows, H, T, S]: [rows, H, T, K]."""
+        rows, heads, length, _ = weights.shape
+        groups = self.vals.data.size(1)
+        queries = heads // groups * length
+        grouped = weights.reshape(rows, groups, queries, self.length)  # [rows, G, (H/G)·T, S]
+        padded = self._padded_length(queries)
+        if padded > self.length:
+            grouped = F.pad(grouped, (0, padded - self.length))  # weight 0 on the slots beyond S
+        vals = self.vals.data.narrow(2, 0, padded)  # [rows, G, padded, K]
+        return (grouped @ vals).view(rows, heads, length, vals.size(3))
+
+    def _padded_length(self, queries: int) -> int:
+        """Number of slots that a product with `queries` queries per row runs over, S or MIN_KEYS.
+
+        On a CPU, torch computes small matrices of a batched product number by number unless they are MIN_KEYS wide.
+        """
+        length, data = self.length, self.keys.data
+        if length >= MIN_KEYS or data.size(2) == length or data.is_cuda:
+            return length
+        if queries * data.size(3) * length >= SMALL_MATMUL:
+            return length
+        return max(length, min(MIN_KEYS, data.size(2)))
+
+    def visible(self, pattern: AttentionPattern, q_pos: Tensor) -> Tensor | None:
+        """See AttentionCache: what the pattern shows, without padding."""
+        visible = pattern(q_pos, self.pos)  # [rows, T, S] or None
+        if self.real is None:
+            return None if visible is None else visible.unsqueeze(1)
+        real = self.real[:, None, None, :]  # [rows, 1, 1, S]
+        return real if visible is None else visible.unsqueeze(1) & real
+
+    def append(self, new: KVCache) -> KVCache:
+        """The cache with T more tokens of each row; none of them is padding."""
+        if not self.length:
+            return new
+        real = self.real
+        if real is not None:
+            real = torch.cat([real, torch.ones_like(new.pos, dtype=torch.bool)], dim=1)
+        length = self.length
+        keys, vals = self.keys.append(length, new.k), self.vals.append(length, new.v)
+        return KVCache(keys, vals, length + new.length, torch.cat([self.pos, new.pos], dim=1), real)
+
+    def last(self, count: int) -> KVCache:
+        """The last `count` tokens, or all if there are fewer; for reading."""
+        first = max(0, self.length - count)
+        real = None if self.real is None else self.real[:, first:]
+        return KVCache.of(self.k[:, :, first:], self.v[:, :, first:], self.pos[:, first:], real)
+
+    def gather(self, index: Tensor) -> KVCache:
+        """The tokens at `index` [rows, T] of each row."""
+        expanded = index[:, None, :, None].expand(-1, self.k.size(1), -1, -1)  # [rows, G, T, 1]
+        k, v = (x.gather(2, expanded.expand(-1, -1, -1, x.size(3))) for x in (self.k, self.v))
+        real = None if self.real is None else self.real.gather(1, index)
+        return KVCache.of(k, v, self.pos.gather(1, index), real)
+
+    def index_select(self, rows: Tensor) -> KVCache:
+        """See BatchedState; the copy keeps the spare capacity."""
+        return self._with_buffers(lambda buffer: _select_slots(buffer, self.length, rows), rows)
+
+    def compact_(self, sentences: Tensor, num_sentences: int) -> KVCache:
+        """See BatchedState; only rows that change their index are copied, over the rows that are dropped."""
+        rows = row_indices(sentences, num_sentences, self.pos.size(0))  # [N]
+        moved = (rows != torch.arange(rows.numel(), device=rows.device)).nonzero().squeeze(1)
+        return self._with_buffers(lambda buffer: _compact_slots(buffer, self.length, rows, moved), rows)
+
+    def _with_buffers(self, change: Callable[[GrowableBuffer], GrowableBuffer], rows: Tensor) -> KVCache:
+        keys = change(self.keys)
+        return replace(
+            self,
+            keys=keys,
+            vals=keys if self.vals is self.keys else change(self.vals),
+            pos=self.pos.index_select(0, rows),
+            real=None if self.real is None else self.real.index_select(0, rows),
+        )
+
+
+def _concat_rows(parts: Sequence[Tensor], length: int, *, transposed: bool = False) -> GrowableBuffer:
+    """Concatenate the rows of tensors [., G, at most length, K].
+
+    The result is contiguous, since batched products copy any other layout in every call; or it is contiguous as
+    [., G, K, length] if `transposed`, which halves the time of scores of a few queries.
+    """
+    first = parts[0]
+    if len(parts) == 1 and first.requires_grad:
+        return GrowableBuffer(first.contiguous(), length)
+    rows, groups, capacity, width = sum(p.size(0) for p in parts), first.size(1), max(length, MIN_KEYS), first.size(3)
+    if transposed:
+        data = first.new_empty(rows, groups, width, capacity).mT
+    else:
+        data = first.new_empty(rows, groups, capacity, width)
+    for part, target in zip(parts, torch.split(data, [part.size(0) for part in parts]), strict=True):
+        target[:, :, : part.size(2)] = part
+        target[:, :, part.size(2) :] = 0
+    return GrowableBuffer(data, length)
+
+
+def _select_slots(buffer: GrowableBuffer, length: int, rows: Tensor) -> GrowableBuffer:
+    if buffer.data.requires_grad:
+        return GrowableBuffer(buffer.data[:, :, :length].index_select(0, rows), length)
+    return GrowableBuffer(buffer.in_memory_order(lambda data: data.index_select(0, rows)), length)
+
+
+def _compact_slots(buffer: GrowableBuffer, length: int, rows: Tensor, moved: Tensor) -> GrowableBuffer:
+    """The rows [N]; only those at the indices `moved` are elsewhere in the buffer and have to be copied."""
+    if buffer.data.requires_grad or rows.numel() > buffer.data.size(0):
+        return _select_slots(buffer, length, rows)
+    if moved.numel():
+        buffer.in_memory_order(lambda data: data.index_copy_(0, moved, data.index_select(0, rows[moved])))
+    return GrowableBuffer(buffer.data.narrow(0, 0, rows.numel()), buffer.used)
+
+
+@dataclass(frozen=True)
+class SharedPrefixCache(AttentionCache):
+    """Keys and values of all tokens of N sentences, each token stored once, and an ancestry mask per hypothesis.
+
+    Hypotheses with a common prefix share its cached keys. Reordering beams therefore updates only the ancestry mask
+    [N, W, M]; no keys are copied. To attention a sentence is one sequence of M keys, and T new tokens of each of its W
+    hypotheses are W·T queries. Keys of dropped hypotheses are removed when the buffers are full.
+
+    Only decoding makes one (see `AttentionKernel.initial_state`); training attends to a plain KVCache.
+
+    Attributes:
+        kv: keys and values [N, G, M, K].
+        mask: [N, W, M], added to the scores of each hypothesis: 0 for its own tokens and the dtype's minimum for those
+            of others; None: one hypothesis per sentence, to which all tokens belong.
+    """
+
+    kv: KVCache
+    mask: Tensor | None = None
+
+    @property
+    def num_sentences(self) -> int:
+        """N."""
+        return self.kv.pos.size(0)
+
+    @property
+    def beam_size(self) -> int:
+        """W."""
+        return 1 if self.mask is None else self.mask.size(1)
+
+    def index_select(self, rows: Tensor) -> SharedPrefixCache:
+        """Select the hypotheses [N·W']. They stay grouped by sentence, and every sentence has the same number.
+
+        Without tokens there is nothing to share: each selected row becomes a sentence of its own, so that independent
+        paths (sampling) need no mask.
+        """
+        if not self.kv.length:
+            return SharedPrefixCache(self.kv.index_select(rows))
+        if self.mask is None and rows.numel() == self.num_sentences:
+            return self
+        mask = self.mask
+        if mask is None:
+            mask = self.kv.k.new_zeros(self.num_sentences, 1, self.kv.length)
+        return SharedPrefixCache(self.kv, select_hypotheses(mask, rows))
+
+    def group_by_sentence(self, x: Tensor) -> Tensor:
+        """Tensor of T new tokens per hypothesis [N·W, T, ...] -> [N, W·T, ...]."""
+        return x if self.mask is None else x.reshape(self.num_sentences, self.beam_size * x.size(1), *x.shape[2:])
+
+    def append(self, new: KVCache) -> SharedPrefixCache:
+        """See AttentionCache: T more tokens of each hypothesis, [N, G, W·T, K]."""
+        if self.mask is None:
+            return SharedPrefixCache(self.kv.append(new))
+        # Before the buffers are copied to larger ones, which would also copy what no hypothesis needs any more.
+        kv, mask = self._drop_dead() if self.kv.spare_capacity < new.length else (self.kv, self.mask)
+        # A new token belongs to its own hypothesis alone: 0 on the diagonal, hidden from the W - 1 others.
+        own = mask.new_full((self.beam_size, self.beam_size), torch.finfo(mask.dtype).min).fill_diagonal_(0)  # [W, W]
+        if new.length > self.beam_size:
+            own = own.repeat_interleave(new.length // self.beam_size, dim=1)  # [W, W·T]
+        mask = torch.cat([mask, own.expand(self.num_sentences, -1, -1)], dim=2)  # [N, W, M + W·T]
+        return SharedPrefixCache(kv.append(new), mask)
+
+    def visible(self, pattern: AttentionPattern, q_pos: Tensor) -> Tensor | None:
+        """See AttentionCache: what the pattern shows of a hypothesis' own tokens."""
+        visible, ancestry = self.kv.visible(pattern, q_pos), self.ancestry_mask(q_pos.size(1))
+        if ancestry is None:
+            return visible
+        ancestry = ancestry.unsqueeze(1)  # [N, 1, W·T, M]
+        return ancestry if visible is None else torch.where(visible, ancestry, torch.finfo(ancestry.dtype).min)
+
+    def ancestry_mask(self, num_queries: int) -> Tensor | None:
+        """Additive mask [N, W·T, M] of the tokens of other hypotheses, for W·T queries; None if there are none."""
+        if self.mask is None or self.beam_size == num_queries:
+            return self.mask
+        return self.mask.repeat_interleave(num_queries // self.beam_size, dim=1)
+
+    def _drop_dead(self) -> tuple[KVCache, Tensor]:
+        """Keys and mask without the tokens of dropped hypotheses, see `live_slots`."""
+        if self.mask is None:
+            raise ValueError("a cache of one hypothesis per sentence has no dead tokens")
+        live = live_slots(self.mask)
+        if live is None:
+            return self.kv, self.mask
+        index, mask = live
+        return self.kv.gather(index), mask
+
+
+def select_hypotheses(mask: Tensor, rows: Tensor) -> Tensor:
+    """The ancestry mask [N, W', M] of the hypotheses [N·W'], from that of N·W hypotheses, [N, W, M]."""
+    num_sentences, _, length = mask.shape
+    return mask.reshape(-1, length).index_select(0, rows).view(num_sentences, -1, length)
+
+
+def live_slots(mask: Tensor) -> tuple[Tensor, Tensor] | None:
+    """The slots of an ancestry mask [N, W, M] that remain when those of dropped hypotheses go.
+
+    All sentences keep as many slots as the one that needs most, because they share one tensor.
+
+    Returns:
+        Their indices [N, M'], in their old order, and their ancestry mask [N, W, M']; a sentence that needs fewer fills
+        up with dead slots, masked as before. None if a sentence needs more than half of the M slots: a copy would save
+        little.
+    """
+    in_use = (mask == 0).any(1)  # [N, M], some hypothesis descends from the token
+    max_used = int(in_use.sum(1).max()) if in_use.numel() else 0
+    if 2 * max_used > mask.size(2):
+        return None
+    # Stable sort: slots in use first, in their old order.
+    index = in_use.int().sort(dim=1, descending=True, stable=True).indices[:, :max_used]  # [N, M']
+    return index, mask.gather(2, index.unsqueeze(1).expand(-1, mask.size(1), -1))
+
+
+def to_sentences(x: Tensor, num_sentences: int) -> Tensor:
+    """Queries or weights of each hypothesis, grouped by sentence: [N·W, H, T, K] -> [N, H, W·T, K]."""
+    rows, heads, length, width = x.shape
+    if rows == num_sentences:
+        return x
+    beam_size = rows // max(1, num_sentences)
+    grouped = x.reshape(num_sentences, beam_size, heads, length, width).transpose(1, 2)  # [N, H, W, T, K]
+    return grouped.reshape(num_sentences, heads, beam_size * length, width)
+
+
+def to_hypotheses(x: Tensor, length: int) -> Tensor:
+    """Inverse of `to_sentences`, T = length: [N, H, W·T, K] -> [N·W, H, T, K]."""
+    num_sentences, heads, queries, width = x.shape
+    if queries == length:
+        return x
+    beam_size = queries // length
+    grouped = x.reshape(num_sentences, heads, beam_size, length, width).transpose(1, 2)  # [N, W, H, T, K]
+    return grouped.reshape(num_sentences * beam_size, heads, length, width)

@@ -1,1 +1,0 @@
-"""Decoder state: what each layer stores of the tokens so far."""

@@ -1,1 +1,0 @@
-"""Norms and residual connections."""
