@@ -2,7 +2,7 @@
 
 - `exit_at_once` is installed before anything is imported, when there is nothing to save.
 - `RaisedSignals` raises `SignalReceived` while a command runs, so that its `finally` blocks clean up. A training
-  finishes and saves its update first (training/robustness/pending_signal.py).
+  finishes and saves its update first (training/pending_signal.py).
 - While torch is imported, the exception waits for the end of the import.
 - A second Ctrl-C ends the program at once and without clean-up, also during a long save: files are written atomically.
 - `finish_at_once` is installed when the work is done: the exit code no longer changes.

@@ -17,7 +17,7 @@ from mtkit.bench.machine import Machine
 from mtkit.display import Table
 from mtkit.hardware import has_bf16
 from mtkit.inference.support import ComputeType
-from mtkit.training.key_types import PrecisionName
+from mtkit.training.config import PrecisionName
 
 COLUMNS = ("search", "type", "workers", "engine", "lines/s", "line, ms", "MiB", "BLEU", "speed", "latency", "memory")
 

@@ -1,10 +1,11 @@
-"""Compression of a model folder, with a bound on the loss of BLEU."""
+"""Compression of a model folder, with a bound on the loss of BLEU; size, speed and BLEU of both models."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -12,20 +13,29 @@ from typing import Literal
 from torch import Tensor
 
 from mtkit.analysis.head_statistics import head_importance
-from mtkit.compression.heads import choose_heads, choose_open_heads, fold_gates, prune_heads
-from mtkit.compression.measure import ModelFigures, measure, size_table
-from mtkit.compression.structure import drop_layers, prune_feed_forward, prune_weights
+from mtkit.compression.pruning import (
+    choose_heads,
+    choose_open_heads,
+    drop_layers,
+    fold_gates,
+    prune_feed_forward,
+    prune_heads,
+    prune_weights,
+)
 from mtkit.display import Table
 from mtkit.errors import DataError, UsageError
+from mtkit.evaluation.score import bleu_of
+from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.inference.support import ComputeType
 from mtkit.io.files import replace_folder, temporary_folder
 from mtkit.io.lock import OutputLock
-from mtkit.model_folder.config_file import require_replaceable
+from mtkit.model_folder.config_file import WEIGHTS, require_replaceable
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata, read_model
 from mtkit.model_folder.model_card import write_changed_copy
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights
+from mtkit.translate.load import load_translator
 from mtkit.translate.reference_text import ReferenceText, batches, prefix_ids
 
 Target = Literal["int8", "int4", "sparse", "heads", "ffn", "half-depth"]
@@ -178,3 +188,66 @@ def _require_quality(before: ModelFigures, after: ModelFigures, options: Compres
             f"{options.max_loss}; nothing was written. Compress less, train the result further, or raise --max-loss\n"
             + "\n".join(table.lines())
         )
+
+
+WARM_UP_LINES = 16
+NUM_TURNS = 3  # the fastest counts: other programs can only slow a translation down
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class ModelFigures:
+    """Figures of a model: parameters, MiB of its file of weights, BLEU, and lines per second."""
+
+    parameters: int
+    mebibytes: float
+    bleu: float | None = None
+    lines_per_second: float | None = None
+
+
+def measure(
+    folders: Sequence[Path],
+    parameters: Sequence[int],
+    text: ReferenceText | None,
+    *,
+    tgt_lang: str,
+    compute_type: ComputeType,
+) -> list[ModelFigures]:
+    """Measure model folders; without text their sizes alone. The models take turns in translating, several times.
+
+    Raises:
+        MissingInputError, DataError, UsageError: as `load_translator` and `Translator.translate`.
+    """
+    sizes = [(folder / WEIGHTS).stat().st_size / MIB for folder in folders]
+    if text is None:
+        return [ModelFigures(*figures) for figures in zip(parameters, sizes, strict=True)]
+    translators = [
+        load_translator(folder, compute_type=compute_type).with_source_prefix(text.prefix) for folder in folders
+    ]
+    for translator in translators:
+        translator.translate_lines(text.src[:WARM_UP_LINES])
+    seconds, hyps = [float("inf")] * len(folders), [[""]] * len(folders)
+    for turn in range(NUM_TURNS * len(folders)):
+        number, start = turn % len(folders), time.perf_counter()
+        hyps[number] = translators[number].translate_lines(text.src)
+        seconds[number] = min(seconds[number], time.perf_counter() - start)
+    tokenizer = choose_tokenizer(text.ref, tgt_lang, "auto").name
+    return [
+        ModelFigures(parameters[n], sizes[n], bleu_of(each, text.ref, tokenize=tokenizer), len(text.src) / seconds[n])
+        for n, each in enumerate(hyps)
+    ]
+
+
+def size_table(rows: Sequence[tuple[str, ModelFigures]]) -> Table:
+    """One row for each model, with its share of the first one's size and speed."""
+    first = rows[0][1]
+    all_cells = []
+    for name, row in rows:
+        cells = [f"{row.parameters:,}", f"{row.mebibytes:.2f}", f"{100 * row.mebibytes / first.mebibytes:.0f} %"]
+        if row.bleu is not None and row.lines_per_second is not None and first.lines_per_second is not None:
+            speed = row.lines_per_second / first.lines_per_second
+            cells += [f"{row.bleu:.2f}", f"{row.lines_per_second:.1f}", f"{speed:.2f}×"]
+        else:
+            cells += ["", "", ""]
+        all_cells.append([name, *cells])
+    return Table(("model", "parameters", "MiB", "size", "BLEU", "lines/s", "speed"), all_cells, text=("model",))

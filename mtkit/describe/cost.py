@@ -21,7 +21,7 @@ from mtkit.models.interface import TranslationModel
 from mtkit.models.weights import META_DEVICE
 from mtkit.text.vocab import Vocab
 from mtkit.training.chunked_loss import label_smoothed_loss
-from mtkit.training.monitoring.saved_tensors import SavedTensorBytes
+from mtkit.training.memory import SavedTensorBytes
 
 BATCH_TOKENS = 4096  # per side; spreads what is computed once for a batch (a table of positions) over enough tokens
 FIRST_STEP, LAST_STEP = 2, 4  # decoder steps between which the growth of the cache is measured

@@ -24,7 +24,7 @@ from mtkit.models.transformer.model import Transformer
 from mtkit.plot.gradients import GradientCurve, draw_gradients
 from mtkit.plot.positions import EncodingPanel, Panel, ScorePanel, draw_positions
 from mtkit.recipe.recipe import load_recipe
-from mtkit.training.seeding import seed_everything
+from mtkit.training.numerics import seed_everything
 
 NUM_SENTENCES = 16  # random sentences over which norms are averaged
 MAX_LENGTH = 64  # tokens of the random targets

@@ -16,10 +16,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mtkit.errors import MtkitError, RecipeError, UsageError
-from mtkit.finetuning.choice import CHOICE, MAX_LINES, ModelChoice, choose_model, lines_within, tuned_model
+from mtkit.finetuning.choice import (
+    CHOICE,
+    MAX_LINES,
+    Mixtures,
+    ModelChoice,
+    choose_model,
+    lines_within,
+    mix,
+    tuned_model,
+)
 from mtkit.finetuning.extension import EXTENDED, extend_model
-from mtkit.finetuning.mixtures import Mixtures, mix
-from mtkit.finetuning.range_test import RangeTest
+from mtkit.finetuning.learning_rate import RangeTest
 from mtkit.finetuning.report import FinetuneReport, report
 from mtkit.finetuning.settings import (
     GENERAL,
@@ -50,6 +58,7 @@ from mtkit.recipe.sections import Recipe
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.text.subword.new_pieces import require_extendable
 from mtkit.training.monitoring.log import Display, NullDisplay
+from mtkit.training.time_budget import MAX_RESERVE
 from mtkit.translate.load import load_translator, read_translation_model
 from mtkit.translate.reference_text import prefix_ids
 
@@ -58,7 +67,6 @@ RECORD, RECIPE, LOCK = "finetune.json", "finetune.yaml", "finetune.lock"
 RATE = "training.optimiser.learning_rate"
 RANGE_TEST_SHARE = 0.15  # of a budget at most
 CHOICE_SHARE = 0.05  # of a budget for the choice between the models; as much is spent on timing it
-MAX_RESERVE = 0.3  # of a budget, where even few lines take longer
 COMPARED = "compared lines"  # in the record: of own valid at most, for the choice between the models
 MAX_TRANSLATED = 5000  # lines of --general-source
 _WRITTEN = (EXTENDED, OWN, f"{OWN}-pairs", GENERAL, f"{GENERAL}-pairs", f"{GENERAL}-translated", RECIPE, RECORD, CHOICE)
@@ -326,6 +334,7 @@ class _Steps:
         """The budget without the time of the choice between the models, whose lines are recorded."""
         lines, seconds = lines_within(run, self.base, CHOICE_SHARE * 3600 * hours)
         write_record(self.run / RECORD, {**self.record(), COMPARED: lines})
+        # even few lines may take longer
         return round(hours - min(seconds / 3600, MAX_RESERVE * hours), 6)
 
     def mixtures(self, recipe: Recipe, choice: ModelChoice) -> Mixtures | None:

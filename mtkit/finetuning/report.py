@@ -13,8 +13,7 @@ from mtkit.corpus.config import ParallelFiles
 from mtkit.display import Table
 from mtkit.evaluation.comparison import Comparison, compare, score_table, signature_lines
 from mtkit.evaluation.score import metrics_of_run
-from mtkit.finetuning.choice import AFTER, BEFORE, ModelChoice, tuned_model
-from mtkit.finetuning.mixtures import MIXTURE, Mixtures
+from mtkit.finetuning.choice import AFTER, BEFORE, MIXTURE, Mixtures, ModelChoice, tuned_model
 from mtkit.io.files import hash_file, write_text
 from mtkit.io.records import write_record
 from mtkit.model_folder.config_file import WEIGHTS

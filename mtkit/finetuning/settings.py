@@ -1,6 +1,6 @@
 """Settings of a fine-tuning by rule: batch size, updates, validations, averaging, and the share of general text.
 
-The learning rate is the one setting that no rule gives: `range_test` measures it.
+The learning rate is the one setting that no rule gives: `learning_rate` measures it.
 """
 
 from __future__ import annotations

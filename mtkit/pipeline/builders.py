@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from mtkit.config import construct
 from mtkit.corpus.config import CorpusFiles, MonolingualFile
 from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.noise import Corpus, DenoisingCorpus, NoiseVocab
@@ -22,11 +23,10 @@ from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.config import TrainingConfig
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
-from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
+from mtkit.training.distributed import SINGLE_PROCESS, ProcessGroup
+from mtkit.training.numerics import resolve_precision, seed_everything
 from mtkit.training.objectives.config import DistillationConfig
 from mtkit.training.objectives.interface import ObjectiveInputs, TrainingObjective, TranslationSampler
-from mtkit.training.precision import resolve_precision
-from mtkit.training.seeding import seed_everything
 
 
 def resolve_auto_precision(training: TrainingConfig) -> TrainingConfig:
@@ -128,14 +128,15 @@ def build_objective(
         teacher: from `load_teacher`.
     """
     inputs = ObjectiveInputs(
-        training.decoder_input.build(vocab_ids),
+        construct(training.decoder_input, vocab_ids),
         smoothing=training.label_smoothing,
         vocab_ids=vocab_ids,
         translation_sampler=sampler,
         teacher=teacher,
         lexicon=lexicon,
     )
-    return training.objective.build(inputs)
+    objective: TrainingObjective = construct(training.objective, inputs)
+    return objective
 
 
 def find_teacher(path: Path) -> Path:

@@ -27,12 +27,12 @@ from mtkit.recipe.sections import Recipe
 from mtkit.text.subword.import_tokenizer import model_paths, planned_vocab_sizes
 from mtkit.text.train_tokenizer import require_vocab_for_text
 from mtkit.text.vocab import Vocab
+from mtkit.training.config import PrecisionName
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
-from mtkit.training.key_types import PrecisionName, RewardName
 from mtkit.training.learner import Learner, build_learner
-from mtkit.training.monitoring.busy_machine import busy_lines, read_cpu_times
-from mtkit.training.monitoring.saved_tensors import SavedTensorBytes
-from mtkit.training.robustness.batch_size_search import find_max_batch_tokens, forward_backward
+from mtkit.training.memory import SavedTensorBytes, find_max_batch_tokens, forward_backward
+from mtkit.training.monitoring.meter import busy_lines, read_cpu_times
+from mtkit.training.objectives.config import RewardName
 
 WEIGHT_AND_GRADIENT_BYTES = 8  # of each parameter
 ENOUGH_SECONDS = 3.0  # of timings: the choices for a short budget must not take longer than the budget

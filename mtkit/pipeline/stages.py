@@ -36,9 +36,8 @@ from mtkit.recipe.recipe import validate_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import require_path
 from mtkit.training.config import TrainingConfig
-from mtkit.training.distributed.process_group import ProcessGroup, init_process_group, num_processes
-from mtkit.training.monitoring.log import Display
-from mtkit.training.monitoring.trackers import require_packages
+from mtkit.training.distributed import ProcessGroup, init_process_group, num_processes
+from mtkit.training.monitoring.log import Display, require_packages
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ def _train_and(
 ) -> Report:
     """Train the model of a recipe, and then finish the run by a function that returns further lines of the report."""
     _require_micro_batches(recipe.training)
-    require_packages(recipe.training)
+    require_packages(recipe.training.trackers)
     with init_process_group() as ranks:
         if not ranks.is_first:
             return Report(train_as_worker(recipe, run_dir, ranks), [], {})

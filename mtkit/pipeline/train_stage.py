@@ -53,12 +53,12 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.adapters import LoRAConfig, NormAdapterConfig
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
 from mtkit.training.config import InitFromConfig
-from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
+from mtkit.training.distributed import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.learner import Learner, build_learner
 from mtkit.training.loop import TrainingResult, train
+from mtkit.training.memory import find_max_batch_tokens
 from mtkit.training.monitoring.log import Log, NullDisplay
-from mtkit.training.precision import compile_model
-from mtkit.training.robustness.batch_size_search import find_max_batch_tokens
+from mtkit.training.numerics import compile_model
 from mtkit.training.run import TrainingRun
 
 

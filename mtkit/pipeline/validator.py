@@ -37,12 +37,12 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.chunked_loss import TokenPredictions, record_predictions
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
-from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
-from mtkit.training.key_types import RewardName
+from mtkit.training.distributed import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.monitoring.validation import Validation, ValidationCommand, ValidationShard, unshard
+from mtkit.training.numerics import Precision
+from mtkit.training.objectives.config import RewardName
 from mtkit.training.objectives.cross_entropy import CrossEntropy, MaskedLM
-from mtkit.training.precision import Precision
-from mtkit.training.robustness.oom import explain_oom
+from mtkit.training.oom import explain_oom
 from mtkit.translate.engine import special_ids
 from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.translator import Translator

@@ -23,7 +23,7 @@ from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.tree import apply_overrides, complete_tree, read_tree
 from mtkit.text.lines import list_of_texts, require_path
-from mtkit.training.key_types import TrackerName
+from mtkit.training.config import TrackerName
 
 RESTORE = "undo the change, or restore it from a copy; nothing was changed"  # remedy for a damaged one
 RECIPE, VERSION = "recipe.yaml", "version.json"  # names in a run folder

@@ -31,7 +31,7 @@ from mtkit.recipe.paths import to_plain
 from mtkit.recipe.sections import Recipe
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import Display
-from mtkit.training.robustness.pending_signal import PendingSignal
+from mtkit.training.pending_signal import PendingSignal
 
 POLL_SECONDS = 0.2  # between two checks of the processes
 

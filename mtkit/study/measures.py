@@ -29,9 +29,8 @@ from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.folder import read_model
 from mtkit.models.interface import TranslationModel
 from mtkit.pipeline.run_folder import FiniteFloat, RunFolder, read_json
-from mtkit.training.decoder_inputs.interface import DecoderInput
+from mtkit.training.decoder_inputs.interface import DecoderInput, sample_argmax
 from mtkit.training.decoder_inputs.scheduled_sampling import step_by_step
-from mtkit.training.decoder_inputs.target_tokens import sample_argmax
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 
 CACHE_FILE = "free_running.json"

@@ -16,8 +16,8 @@ from mtkit.study.load import Study
 from mtkit.study.report import write_results
 from mtkit.study.results import StudyResults, compare_runs
 from mtkit.study.runs import RunState, StudyRun, run_result, runs_of
-from mtkit.training.monitoring.busy_machine import busy_lines, read_cpu_times
 from mtkit.training.monitoring.log import Display
+from mtkit.training.monitoring.meter import busy_lines, read_cpu_times
 from mtkit.training.objectives.config import CrossEntropyConfig
 
 

@@ -9,17 +9,19 @@ from typing import Annotated, Literal, get_args
 
 from mtkit.config import Limits, config
 from mtkit.training.adapters import AdapterConfig
-from mtkit.training.checkpoints.config import CheckpointAverageConfig, EMAConfig, RetentionConfig
 from mtkit.training.decoder_inputs.config import DecoderInputConfig, TeacherForcingConfig
-from mtkit.training.key_types import Goal, Metric, OnNonFinite, PrecisionName, TrackerName
 from mtkit.training.objectives.config import CrossEntropyConfig, ObjectiveConfig
 from mtkit.training.optimisers.config import AdamConfig, OptimiserConfig
 from mtkit.training.optimisers.schedule import LinearConfig, ScheduleConfig
-from mtkit.training.robustness.divergence import DivergenceConfig
 
+Metric = Literal["nll", "bleu", "command"]
+Goal = Literal["max", "min"]
+OnNonFinite = Literal["stop", "skip"]
+PrecisionName = Literal["auto", "float32", "bf16", "fp16"]
+TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 Positive = Annotated[int, Limits(gt=0)]
+Factor = Annotated[float, Limits(gt=1)]
 ParameterGroupName = Annotated[str, Limits(min_length=1)]
-
 
 RESUMABLE = {"may_change_on_resume": True}  # field metadata: a training can be resumed with another value
 
@@ -79,6 +81,63 @@ class WordVectorsConfig:
     def __post_init__(self) -> None:
         if self.src is None and self.tgt is None:
             raise ValueError("src: neither src nor tgt names a file; name one, or remove word_vectors")
+
+
+@config
+class EMAConfig:
+    """Exponential moving average of the weights; validation and the final model use it."""
+
+    # Weight of the old average at an update. Default: a horizon of 500 updates, an eighth of 4,000.
+    decay: Annotated[float, Limits(gt=0, lt=1)] = 0.998
+    # Number of updates between two steps of the average. Default: averaging at every update costs 3% of the time.
+    update_every: Annotated[int, Limits(gt=0)] = 4
+
+
+@config
+class CheckpointAverageConfig:
+    """The final model is the mean of several checkpoints (Vaswani et al. 2017, sec. 6.1: the last 5, or 20)."""
+
+    # Number of checkpoints that are averaged. Default: Vaswani et al. 2017, sec. 6.1.
+    count: Annotated[int, Limits(gt=1)] = 5
+    # Which checkpoints are averaged: the last ones, or the best by `training.validation.metric`. Default: last, as in
+    # the paper.
+    which: Literal["last", "best"] = "last"
+
+
+@config
+class RetentionConfig:
+    """Checkpoints that are retained, besides those that `training.checkpoint_average` needs."""
+
+    # Number of the latest checkpoints that are kept. Default: two, so that damage to the newest costs little.
+    last: Annotated[int, Limits(gt=0)] = 2
+    # Number of the best checkpoints by `training.validation.metric` that are kept. Default: 1, which becomes the model.
+    best: Annotated[int, Limits(gt=0)] = 1
+    # Number of updates whose multiples keep their checkpoint for ever. Default: null has none, since checkpoints are
+    # large.
+    every: Annotated[int, Limits(gt=0)] | None = None
+
+
+@config
+class DivergenceConfig:
+    """Criteria of divergence, and the rollback to the best checkpoint that follows it (see LossTrend).
+
+    The rollback restores weights and optimiser. Data and schedule continue from the present update, so that the same
+    weights do not meet the same batches again.
+    """
+
+    # Multiple of its moving average above which a loss is too high. Default: above the noise of batches, which is
+    # smaller.
+    loss_factor: Factor = 1.5
+    # Updates in a row with too high a loss that are a divergence. Default: a single one may be a hard batch.
+    updates: Annotated[int, Limits(gt=0)] = 50
+    # Multiple of the best validation nll above which a validation is a divergence by itself. Default: overfitting alone
+    # is slower.
+    nll_factor: Factor = 1.5
+    # Factor of the learning rate after a rollback. Default: half, so that a few rollbacks find a stable rate.
+    lr_shrink: Annotated[float, Limits(gt=0, lt=1)] = 0.5
+    # Number of rollbacks; the next divergence stops the training. Default: after three, an eighth of the rate, the rate
+    # is not the reason.
+    max_recoveries: Annotated[int, Limits(gt=0)] = 3
 
 
 @config

@@ -18,20 +18,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mtkit.config import construct
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.checkpoints.averaging import ExponentialMovingAverage
 from mtkit.training.config import TrainingConfig
-from mtkit.training.distributed.fsdp import UnshardedReplica, full_tensor, local_shard, shard_model, total_norm
-from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
+from mtkit.training.distributed import (
+    SINGLE_PROCESS,
+    ProcessGroup,
+    UnshardedReplica,
+    full_tensor,
+    local_shard,
+    shard_model,
+    total_norm,
+)
 from mtkit.training.monitoring.meter import GradientStats
+from mtkit.training.numerics import Numerics, Precision, resolve_precision, seed_everything
 from mtkit.training.objectives.interface import TrainingObjective
-from mtkit.training.optimisers.base import load_optimiser, optimiser_tensors, set_lr, trainable
+from mtkit.training.oom import MicroBatchSplitter, dummy_micro_batch
+from mtkit.training.optimisers.optimisers import load_optimiser, optimiser_tensors, set_lr, trainable
 from mtkit.training.optimisers.schedule import Schedule
-from mtkit.training.precision import Precision, resolve_precision
-from mtkit.training.robustness.numerics import Numerics
-from mtkit.training.robustness.oom import MicroBatchSplitter, dummy_micro_batch
-from mtkit.training.seeding import seed_everything
 from mtkit.training.weights import freeze, load_weights, weights
 
 
@@ -223,12 +229,12 @@ def build_learner(
     if config.parallel == "fsdp" and ranks.world_size > 1:
         eval_replica = UnshardedReplica(model)  # copied before the weights are sharded
         shard_model(model, ranks.world_size, has_variable_passes=config.has_variable_passes)
-    ema = config.ema.build(model) if config.ema else None
+    ema = ExponentialMovingAverage(model, config.ema) if config.ema else None
     return Learner(
         model=model,
         objective=objective,
-        optimiser=config.optimiser.build(model),
-        schedule=config.schedule.build(config.scheduled_updates),
+        optimiser=construct(config.optimiser, model),
+        schedule=construct(config.schedule, config.scheduled_updates),
         precision=precision,
         clip_norm=config.clip_norm,
         seed=config.seed,

@@ -25,13 +25,13 @@ from mtkit.training.checkpoints.checkpoint import (
     read_checkpoint,
     verify_checkpoint,
 )
-from mtkit.training.distributed.process_group import ProcessGroup
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner
+from mtkit.training.monitoring.log import log_to_trackers
 from mtkit.training.monitoring.meter import LossSums
-from mtkit.training.monitoring.trackers import log_to_trackers
+from mtkit.training.numerics import deterministic_algorithms
+from mtkit.training.oom import explain_oom
 from mtkit.training.progress import Progress, ScoredUpdate
-from mtkit.training.robustness.numerics import deterministic_algorithms
-from mtkit.training.robustness.oom import explain_oom
 from mtkit.training.run import TrainingRun
 from mtkit.training.weights import weights
 

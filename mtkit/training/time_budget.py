@@ -18,7 +18,7 @@ from typing import NamedTuple
 from mtkit.display import format_duration
 from mtkit.errors import UsageError
 from mtkit.training.config import TrainingConfig
-from mtkit.training.distributed.process_group import ProcessGroup
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.monitoring.meter import Stopwatch
 
 AIM = 0.97  # of the budget: what takes longer than expected ends late, and more often than what takes less ends early

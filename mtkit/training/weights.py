@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mtkit.errors import RecipeError
 from mtkit.models.weights import first_of, shape_mismatches
-from mtkit.training.distributed.fsdp import copy_into_shard
+from mtkit.training.distributed import copy_into_shard
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:

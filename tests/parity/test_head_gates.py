@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from mtkit.compression.heads import choose_open_heads, fold_gates, gated_projections, prune_heads
+from mtkit.compression.pruning import choose_open_heads, fold_gates, gated_projections, prune_heads
 from mtkit.errors import UsageError
 from mtkit.layers.projections import linear
 from mtkit.layers.variants.config import ALiBiConfig, HeadGatesConfig

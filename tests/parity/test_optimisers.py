@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from mtkit.training.optimisers.base import set_lr
+from mtkit.config import construct
 from mtkit.training.optimisers.config import (
     AdadeltaConfig,
     AdafactorConfig,
@@ -20,6 +20,7 @@ from mtkit.training.optimisers.config import (
     MuonConfig,
     SGDConfig,
 )
+from mtkit.training.optimisers.optimisers import set_lr
 
 UPDATES = 12
 
@@ -160,7 +161,7 @@ def test_every_weight_moves_as_in_the_paper(name):
     config, reference, tolerance = CASES[name]
     torch.manual_seed(0)
     model = Model().double()
-    optimiser = config.build(model)
+    optimiser = construct(config, model)
     weights = {key: p.detach().clone() for key, p in model.named_parameters()}
     references = {key: reference(config, key, w) for key, w in weights.items()}
     for t in range(1, UPDATES + 1):
@@ -181,7 +182,7 @@ def test_adadelta_of_a_loss_divided_by_n_has_the_same_updates_with_a_rate_of_n_a
     for scale in (1.0, n):
         torch.manual_seed(0)
         models.append(Model().double())
-        optimiser = AdadeltaConfig(learning_rate=scale, eps=1e-6 / scale**2).build(models[-1])
+        optimiser = construct(AdadeltaConfig(learning_rate=scale, eps=1e-6 / scale**2), models[-1])
         for _ in range(UPDATES):
             for p in models[-1].parameters():
                 p.grad = 1e-3 * torch.randn_like(p) / scale

@@ -5,9 +5,10 @@ import torch
 from torch.testing import assert_close
 
 from mtkit.corpus.order.batch import Source, Target
+from mtkit.training.decoder_inputs.config import ParallelSamplingConfig, ScheduledSamplingConfig
+from mtkit.training.decoder_inputs.interface import SAMPLERS
 from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, ParallelSampling, ScheduledSampling
-from mtkit.training.decoder_inputs.target_tokens import SAMPLERS
-from tests.toy.decoders import MODELS, gradients, make_batch, make_model
+from tests.toy.decoders import MODELS, VOCAB_IDS, gradients, make_batch, make_model
 
 
 def second_best(logits):
@@ -42,7 +43,9 @@ def by_loop(model, batch, is_true, choose):
 def test_sampled_masks_equal_the_loop_with_gradients(config, per, sampler):
     model, batch = make_model(config), make_batch(left=1)
     torch.manual_seed(5)
-    states = ScheduledSampling(lambda i: 0.5, TRUTH_MASKS[per], sampler)(model, batch)
+    sampling = ScheduledSampling(ScheduledSamplingConfig(per=per), VOCAB_IDS)
+    sampling.ratio, sampling.sampler = 0.5, sampler
+    states = sampling(model, batch)
     torch.manual_seed(5)
     mask = TRUTH_MASKS[per](batch.target.ids, 0.5)
     assert 0 < int(mask.sum()) < mask.numel()
@@ -71,7 +74,8 @@ def test_parallel_sampling_equals_its_papers_loop(num_passes):
     """
     model, batch = make_model(MODELS["transformer"]), make_batch()
     mask = torch.tensor([[1, 0, 1, 0, 0], [1, 0, 0, 1, 0], [1, 0, 0, 0, 0]]).bool()
-    sampling = ParallelSampling(lambda i: 0.5, lambda ids, p: mask, second_best, num_passes=num_passes)
+    sampling = ParallelSampling(ParallelSamplingConfig(num_passes=num_passes), VOCAB_IDS)
+    sampling.ratio, sampling.truth_mask, sampling.sampler = 0.5, lambda ids, p: mask, second_best
     states = sampling(model, batch)
     if num_passes == 5:
         assert_close(states, by_loop(model, batch, mask.tolist(), second_best))

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from mtkit.compression.heads import prune_heads
+from mtkit.compression.pruning import prune_heads
 from mtkit.layers.attention import AttentionParts
 from mtkit.layers.cache import KVCache
 from mtkit.layers.config import FullAttentionConfig, RoPEConfig

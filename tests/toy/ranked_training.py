@@ -20,9 +20,8 @@ from mtkit.corpus.order.loader import DataPosition
 from mtkit.errors import Interrupted
 from mtkit.layers.variants.config import MixtureOfExpertsConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.training.distributed import process_group
-from mtkit.training.distributed.fsdp import full_tensor
-from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup, init_process_group
+from mtkit.training import distributed
+from mtkit.training.distributed import SINGLE_PROCESS, ProcessGroup, full_tensor, init_process_group
 from mtkit.training.learner import build_learner
 from mtkit.training.loop import accumulate_gradients
 from mtkit.training.monitoring.validation import Validation, ValidationShard, unshard
@@ -155,7 +154,7 @@ class LateSignal:
 
 def main(folder: Path, updates: int, parallel: str, event: str) -> None:
     torch.set_num_threads(1)
-    process_group.INTERVAL, process_group.TIMEOUT = 0.2, 8.0 if event in ("stop", "kill") else 60.0
+    distributed.INTERVAL, distributed.TIMEOUT = 0.2, 8.0 if event in ("stop", "kill") else 60.0
     with init_process_group() as ranks:
         own = folder if ranks.is_first else folder / f"rank{ranks.rank}"
         own.mkdir(parents=True, exist_ok=True)
@@ -169,7 +168,7 @@ def main(folder: Path, updates: int, parallel: str, event: str) -> None:
             result = ranked_train(own, config, ranks, loader=InterruptingLoader(ranks=ranks), model_keys=model_keys)
         except Interrupted:
             if event == "signal, slow end" and ranks.is_first:
-                time.sleep(10 * process_group.INTERVAL)  # the heartbeat has seen by then that the other rank has ended
+                time.sleep(10 * distributed.INTERVAL)  # the heartbeat has seen by then that the other rank has ended
             raise
         print(ranks.rank, result.update, len(result.weights), flush=True)
         if event == "gradients":

@@ -6,24 +6,25 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from mtkit.config import construct
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.corpus.order.loader import DataPosition, UpdateData
 from mtkit.models.interface import Losses, TranslationModel
-from mtkit.training.checkpoints.config import EMAConfig
-from mtkit.training.config import TrainingConfig
+from mtkit.training.config import EMAConfig, TrainingConfig
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.learner import Learner, build_learner
 from mtkit.training.loop import TrainingResult, train
 from mtkit.training.monitoring.log import Log, NullDisplay
 from mtkit.training.monitoring.validation import Validation, ValidationShard
+from mtkit.training.numerics import derive_seed
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.objectives.interface import ObjectiveInputs
 from mtkit.training.run import TrainingRun
-from mtkit.training.seeding import derive_seed
 
 VOCAB, WIDTH = 13, 8
 
@@ -110,8 +111,12 @@ class ToyTranslationSampler:
 
 
 def objective_inputs_of(config: TrainingConfig, vocab_ids: TargetVocabIds = VOCAB_IDS) -> ObjectiveInputs:
-    decoder_input = config.decoder_input.build(vocab_ids)
+    decoder_input = construct(config.decoder_input, vocab_ids)
     return ObjectiveInputs(decoder_input, config.label_smoothing, vocab_ids, ToyTranslationSampler())
+
+
+def objective_inputs(decoder_input: Any, smoothing: float, **others: Any) -> ObjectiveInputs:
+    return ObjectiveInputs(decoder_input, smoothing, VOCAB_IDS, ToyTranslationSampler(), **others)
 
 
 class TeacherForced:

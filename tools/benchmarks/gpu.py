@@ -31,7 +31,7 @@ from mtkit.recipe.sections import Recipe
 from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.learner import Learner, build_learner
-from mtkit.training.precision import compile_model
+from mtkit.training.numerics import compile_model
 
 SIDE = 8192  # of the matrices: large enough that the card is busy, small enough for any
 LENGTHS = range(20, 41)  # tokens of a sentence

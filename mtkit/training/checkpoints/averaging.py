@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from mtkit.errors import DataError, MissingInputError
 from mtkit.training.checkpoints.checkpoint import verify_checkpoint
 from mtkit.training.checkpoints.tensor_file import check_finite, read_tensors
-from mtkit.training.distributed.fsdp import copy_into_shard, local_shard
+from mtkit.training.config import EMAConfig
+from mtkit.training.distributed import copy_into_shard, local_shard
 
 
 class ExponentialMovingAverage:
@@ -23,13 +24,11 @@ class ExponentialMovingAverage:
 
     Args:
         model: the average starts from its weights.
-        decay: d, once the warm-up is over.
-        update_every: n.
+        config: d once the warm-up is over, and n.
     """
 
-    def __init__(self, model: nn.Module, *, decay: float, update_every: int = 1) -> None:
-        self.decay = decay
-        self.update_every = update_every
+    def __init__(self, model: nn.Module, config: EMAConfig) -> None:
+        self.config = config
         self._weights = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
 
     @torch.no_grad()
@@ -39,9 +38,9 @@ class ExponentialMovingAverage:
         Args:
             pace: the horizon is 1/(1 - d) divided by it; see TimeBudget.
         """
-        if update % self.update_every:
+        if update % self.config.update_every:
             return
-        share = 1.0 - min(self.decay**pace, (1 + update) / (10 + update)) ** self.update_every
+        share = 1.0 - min(self.config.decay**pace, (1 + update) / (10 + update)) ** self.config.update_every
         weights = [local_shard(p.detach()) for name, p in model.named_parameters() if name in self._weights]
         torch._foreach_lerp_([local_shard(weight) for weight in self._weights.values()], weights, share)
 

@@ -21,8 +21,6 @@ from mtkit.errors import DataError
 from mtkit.io.files import translate_read_errors
 
 CHUNK = 1 << 22  # bytes written and hashed at a time
-
-
 DTYPES = {
     torch.float64: "F64",
     torch.float32: "F32",

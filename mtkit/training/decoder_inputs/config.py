@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config
-from mtkit.training.key_types import SamplerName, Temperature
 
-if TYPE_CHECKING:
-    from mtkit.training.decoder_inputs.interface import TargetVocabIds
-    from mtkit.training.decoder_inputs.noise import ConfidenceAware, SwitchOut, WordDropout
-    from mtkit.training.decoder_inputs.scheduled_sampling import ParallelSampling, ScheduledSampling, TeacherForcing
+SamplerName = Literal["argmax", "multinomial", "gumbel"]
+Temperature = Annotated[float, Limits(gt=0)]
+Probability = Annotated[float, Limits(ge=0, le=1)]
 
 
 class DecoderInputConfigBase:
     """Capabilities of a decoder input's configuration; a kind overrides those that differ."""
 
+    builds: ClassVar[str]  # class that `construct` makes of the config and a TargetVocabIds
     reads_truth: ClassVar[bool] = False  # the decoder reads the true tokens, and only these
     passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
 
     def ratio_at(self, update: float) -> float | None:
         """Teacher forcing ratio at an update (1 is the first), for the log; None for a kind without a schedule."""
         return None
-
-
-Probability = Annotated[float, Limits(ge=0, le=1)]
 
 
 @config
@@ -80,12 +76,7 @@ class TeacherForcingConfig(DecoderInputConfigBase):
     reads_truth: ClassVar[bool] = True
 
     kind: Literal["teacher_forcing"] = "teacher_forcing"
-
-    def build(self, vocab_ids: TargetVocabIds) -> TeacherForcing:
-        """The decoder input."""
-        from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
-
-        return TeacherForcing()
+    builds: ClassVar[str] = "training.decoder_inputs.scheduled_sampling:TeacherForcing"
 
 
 @config
@@ -106,7 +97,7 @@ class SampledInputConfig(DecoderInputConfigBase):
     # distribution.
     temperature: Temperature = 1.0
 
-    def ratio_at(self, update: float) -> float | None:
+    def ratio_at(self, update: float) -> float:
         """Teacher forcing ratio at an update (1 is the first)."""
         return self.teacher_forcing_ratio.ratio(update - 1)
 
@@ -116,14 +107,7 @@ class ScheduledSamplingConfig(SampledInputConfig):
     """The decoder at times reads its own prediction (see ScheduledSampling); computed step by step, hence slower."""
 
     kind: Literal["scheduled_sampling"] = "scheduled_sampling"
-
-    def build(self, vocab_ids: TargetVocabIds) -> ScheduledSampling:
-        """The decoder input."""
-        from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, ScheduledSampling
-        from mtkit.training.decoder_inputs.target_tokens import make_sampler
-
-        sampler = make_sampler(self.sampler, self.temperature)
-        return ScheduledSampling(self.teacher_forcing_ratio.ratio, TRUTH_MASKS[self.per], sampler)
+    builds: ClassVar[str] = "training.decoder_inputs.scheduled_sampling:ScheduledSampling"
 
 
 @config
@@ -131,18 +115,9 @@ class ParallelSamplingConfig(SampledInputConfig):
     """The decoder at times reads its predictions of a preceding pass (see ParallelSampling); a pass costs a forward."""
 
     kind: Literal["parallel_sampling"] = "parallel_sampling"
+    builds: ClassVar[str] = "training.decoder_inputs.scheduled_sampling:ParallelSampling"
     # Passes that predict, before the one that learns. Default: 1, the two-pass method.
     num_passes: Annotated[int, Limits(gt=0)] = 1
-
-    def build(self, vocab_ids: TargetVocabIds) -> ParallelSampling:
-        """The decoder input."""
-        from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, ParallelSampling
-        from mtkit.training.decoder_inputs.target_tokens import make_sampler
-
-        sampler = make_sampler(self.sampler, self.temperature)
-        return ParallelSampling(
-            self.teacher_forcing_ratio.ratio, TRUTH_MASKS[self.per], sampler, num_passes=self.num_passes
-        )
 
 
 @config
@@ -152,6 +127,7 @@ class ConfidenceAwareConfig(DecoderInputConfigBase):
     passes_depend_on_data: ClassVar[bool] = True
 
     kind: Literal["confidence_aware"] = "confidence_aware"
+    builds: ClassVar[str] = "training.decoder_inputs.noise:ConfidenceAware"
     # Confidence up to which the decoder reads the truth. Default: the paper's, sec. 4.2.
     golden: Probability = 0.9
     # Confidence above which the decoder reads a random token; between the two it reads its prediction. Default: the
@@ -162,26 +138,15 @@ class ConfidenceAwareConfig(DecoderInputConfigBase):
         if self.random < self.golden:
             raise ValueError(f"random: {self.random} is below golden, {self.golden}; set it to that or above")
 
-    def build(self, vocab_ids: TargetVocabIds) -> ConfidenceAware:
-        """The decoder input."""
-        from mtkit.training.decoder_inputs.noise import ConfidenceAware
-
-        return ConfidenceAware(self.golden, self.random, vocab_ids)
-
 
 @config
 class WordDropoutConfig(DecoderInputConfigBase):
     """Some tokens of the decoder input are replaced by unk (see WordDropout)."""
 
     kind: Literal["word_dropout"] = "word_dropout"
+    builds: ClassVar[str] = "training.decoder_inputs.noise:WordDropout"
     # Probability that a token is replaced. Default: a tenth leaves most of the sentence readable.
     rate: Annotated[float, Limits(ge=0, le=1)] = 0.1
-
-    def build(self, vocab_ids: TargetVocabIds) -> WordDropout:
-        """The decoder input."""
-        from mtkit.training.decoder_inputs.noise import WordDropout
-
-        return WordDropout(self.rate, vocab_ids.unk)
 
 
 @config
@@ -189,14 +154,9 @@ class SwitchOutConfig(DecoderInputConfigBase):
     """Some tokens of the decoder input are replaced by random ones (see SwitchOut)."""
 
     kind: Literal["switch_out"] = "switch_out"
+    builds: ClassVar[str] = "training.decoder_inputs.noise:SwitchOut"
     # Temperature of the number of replaced tokens; a larger one replaces more. Default: 1, half a token per sentence.
     temperature: Annotated[float, Limits(gt=0)] = 1.0
-
-    def build(self, vocab_ids: TargetVocabIds) -> SwitchOut:
-        """The decoder input."""
-        from mtkit.training.decoder_inputs.noise import SwitchOut
-
-        return SwitchOut(self.temperature, vocab_ids)
 
 
 DecoderInputConfig = (

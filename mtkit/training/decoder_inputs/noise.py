@@ -7,30 +7,33 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInput, TargetVocabIds, no_grad_uncached
-from mtkit.training.decoder_inputs.target_tokens import TargetTokens, sample_argmax, scored_states
+from mtkit.training.decoder_inputs.config import ConfidenceAwareConfig, SwitchOutConfig, WordDropoutConfig
+from mtkit.training.decoder_inputs.interface import (
+    DecoderInput,
+    TargetTokens,
+    TargetVocabIds,
+    no_grad_uncached,
+    sample_argmax,
+    scored_states,
+)
 
 
 class WordDropout(DecoderInput):
-    """Each token of the decoder input except a sentence's first is replaced by `unk` with probability `rate`.
+    """Each token of the decoder input except a sentence's first is replaced by unk with probability `rate`.
 
     Bowman et al. 2016, sec. 3.1, https://arxiv.org/abs/1511.06349. In eval mode the decoder reads the truth.
-
-    Args:
-        rate: the probability.
-        unk: id of the unknown token.
     """
 
-    def __init__(self, rate: float, unk: int) -> None:
-        self.rate = rate
-        self.unk = unk
+    def __init__(self, config: WordDropoutConfig, vocab_ids: TargetVocabIds) -> None:
+        self.config = config
+        self.unk = vocab_ids.unk
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
         """See DecoderInput."""
         if not model.training:
             return scored_states(model, batch, batch.target)
         tokens = TargetTokens.of(batch.target)
-        tokens = tokens.select(torch.rand(tokens.column.shape, device=tokens.column.device) < self.rate)
+        tokens = tokens.select(torch.rand(tokens.column.shape, device=tokens.column.device) < self.config.rate)
         return scored_states(model, batch, tokens.replace_in(batch.target, torch.full_like(tokens.column, self.unk)))
 
 
@@ -40,14 +43,10 @@ class SwitchOut(DecoderInput):
     Wang et al. 2018, sec. 3.1, https://arxiv.org/abs/1808.07512, here applied to the decoder input only: labels and
     source are unchanged. The n positions are sampled without replacement and exclude a sentence's first token; the
     new tokens are uniform over those of text. In eval mode the decoder reads the truth.
-
-    Args:
-        temperature: larger values replace more tokens; 1 replaces about half a token per sentence.
-        vocab_ids: ids of the target vocabulary.
     """
 
-    def __init__(self, temperature: float, vocab_ids: TargetVocabIds) -> None:
-        self.temperature = temperature
+    def __init__(self, config: SwitchOutConfig, vocab_ids: TargetVocabIds) -> None:
+        self.config = config
         self.vocab_ids = vocab_ids
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
@@ -71,7 +70,7 @@ class SwitchOut(DecoderInput):
         """The number of tokens to replace in each sentence, [B]."""
         max_count = (target.real.sum(1, keepdim=True) - 1).clamp(min=0)  # [B, 1]
         counts = torch.arange(target.ids.size(1), device=target.ids.device)  # [T]
-        probability = (-counts / self.temperature).exp() * (counts <= max_count)  # [B, T]
+        probability = (-counts / self.config.temperature).exp() * (counts <= max_count)  # [B, T]
         return torch.multinomial(probability, 1).squeeze(1)
 
 
@@ -81,15 +80,10 @@ class ConfidenceAware(DecoderInput):
     Liu et al. 2021, eq. 7 and 8, https://arxiv.org/abs/2107.10427: up to `golden` the decoder reads the truth, up to
     `random` its most probable token, above that a random token (uniform over those of text). The confidence is
     computed in a separate pass without gradient. In eval mode the decoder reads the truth.
-
-    Args:
-        golden, random: the two thresholds.
-        vocab_ids: ids of the target vocabulary.
     """
 
-    def __init__(self, golden: float, random: float, vocab_ids: TargetVocabIds) -> None:
-        self.golden = golden
-        self.random = random
+    def __init__(self, config: ConfidenceAwareConfig, vocab_ids: TargetVocabIds) -> None:
+        self.config = config
         self.vocab_ids = vocab_ids
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
@@ -111,8 +105,8 @@ class ConfidenceAware(DecoderInput):
         noise = torch.randint(
             self.vocab_ids.first_text_id, self.vocab_ids.end_text_id, truth.shape, device=truth.device
         )
-        replacement = torch.where(confidence > self.random, noise, best)
-        return tokens.replace_in(batch.target, torch.where(confidence > self.golden, replacement, truth))
+        replacement = torch.where(confidence > self.config.random, noise, best)
+        return tokens.replace_in(batch.target, torch.where(confidence > self.config.golden, replacement, truth))
 
 
 def _probability(logits: Tensor, ids: Tensor) -> Tensor:

@@ -10,14 +10,25 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.interface import DecoderInput, no_grad_uncached
-from mtkit.training.decoder_inputs.target_tokens import TargetTokens, TokenSampler, scored_states
+from mtkit.training.decoder_inputs.config import ParallelSamplingConfig, SampledInputConfig, TeacherForcingConfig
+from mtkit.training.decoder_inputs.interface import (
+    DecoderInput,
+    TargetTokens,
+    TargetVocabIds,
+    TokenSampler,
+    make_sampler,
+    no_grad_uncached,
+    scored_states,
+)
 
 TruthMask = Callable[[Tensor, float], Tensor]  # (ids [B, T], probability) -> [B, T] bool, True where the truth is read
 
 
 class TeacherForcing(DecoderInput):
     """The decoder reads the true tokens. Williams & Zipser 1989."""
+
+    def __init__(self, config: TeacherForcingConfig | None = None, vocab_ids: TargetVocabIds | None = None) -> None:
+        """Ignore both: nothing can be set."""
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
         """See DecoderInput."""
@@ -29,26 +40,26 @@ class SampledInput(DecoderInput):
 
     In eval mode, and at an update with ratio 1, it reads the truth as in TeacherForcing.
 
-    Args:
-        schedule: the teacher forcing ratio at an update, counted from 0.
+    Attributes:
         truth_mask: samples the positions at which the truth is read.
         sampler: chooses the token at the other positions, given the logits.
+        ratio: the teacher forcing ratio of the present update.
     """
 
-    def __init__(self, schedule: Callable[[float], float], truth_mask: TruthMask, sampler: TokenSampler) -> None:
-        self.schedule = schedule
-        self.truth_mask = truth_mask
-        self.sampler = sampler
-        self.ratio = schedule(0)
+    def __init__(self, config: SampledInputConfig, vocab_ids: TargetVocabIds) -> None:
+        self.config = config
+        self.truth_mask = TRUTH_MASKS[config.per]
+        self.sampler = make_sampler(config.sampler, config.temperature)
+        self.ratio = config.ratio_at(1)
 
     def set_update(self, update: float) -> None:
         """Set the teacher forcing ratio of that update."""
-        self.ratio = self.schedule(update - 1)
+        self.ratio = self.config.ratio_at(update)
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
         """See DecoderInput."""
         if not model.training or self.ratio >= 1.0 or batch.num_sentences == 0:
-            return TeacherForcing()(model, batch)
+            return scored_states(model, batch, batch.target)
         return self.sampled_states(model, batch, self.truth_mask(batch.target.ids, self.ratio))
 
     @abstractmethod
@@ -132,17 +143,11 @@ class ParallelSampling(SampledInput):
     Duckworth et al. 2019, sec. 3, https://arxiv.org/abs/1906.04331: each pass reads the tokens of the pass before;
     pass k leaves the first k tokens unchanged, so that num_passes = number of tokens equals step-by-step scheduled
     sampling. The truth mask is sampled once for all passes, and no gradient flows through the predictions.
-
-    Args:
-        schedule, truth_mask, sampler: as SampledInput.
-        num_passes: passes before the one with gradient.
     """
 
-    def __init__(
-        self, schedule: Callable[[float], float], truth_mask: TruthMask, sampler: TokenSampler, *, num_passes: int
-    ) -> None:
-        super().__init__(schedule, truth_mask, sampler)
-        self.num_passes = num_passes
+    def __init__(self, config: ParallelSamplingConfig, vocab_ids: TargetVocabIds) -> None:
+        super().__init__(config, vocab_ids)
+        self.num_passes = config.num_passes
 
     def sampled_states(self, model: TranslationModel, batch: Batch, truth: Tensor) -> Tensor:
         """See SampledInput."""

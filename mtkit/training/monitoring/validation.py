@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar
 
 from mtkit.errors import RecipeError
 from mtkit.models.interface import TranslationModel
-from mtkit.training.distributed.process_group import SINGLE_PROCESS, ProcessGroup
-from mtkit.training.key_types import Goal, Metric
+from mtkit.training.config import Goal, Metric
+from mtkit.training.distributed import SINGLE_PROCESS, ProcessGroup
 
 
 @dataclass(frozen=True)

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config
-from mtkit.training.key_types import RewardName
 
-if TYPE_CHECKING:
-    from mtkit.training.objectives.cross_entropy import CrossEntropy, JointLM, MaskedLM, RDrop, Unlikelihood
-    from mtkit.training.objectives.distillation import Distillation
-    from mtkit.training.objectives.guided_alignment import GuidedAlignment
-    from mtkit.training.objectives.interface import ObjectiveInputs
-    from mtkit.training.objectives.minimum_risk import MinimumRisk
+RewardName = Literal["bleu", "chrf"]
 
 
 class ObjectiveConfigBase:
     """Capabilities of an objective's configuration; a kind overrides those that differ."""
 
+    builds: ClassVar[str]  # class or function that `construct` calls with the config and an ObjectiveInputs
     trains_encoder_only: ClassVar[bool] = False  # scores masked source tokens; there is no target side
     predicts_source: ClassVar[bool] = False  # scores each source token given the preceding ones
     passes_depend_on_data: ClassVar[bool] = False  # the number of forward passes of a micro-batch depends on its data
     needs_teacher_forcing: ClassVar[bool] = False  # compares states with those of a model that reads the true tokens
-
     samples_translations: ClassVar[bool] = False  # of the model, with the length limit of `search`
     needs_attention: ClassVar[bool] = False  # of all target tokens over the source
     needs_lexicon: ClassVar[bool] = False  # of the training corpora
@@ -39,12 +33,7 @@ class CrossEntropyConfig(ObjectiveConfigBase):
     """Label-smoothed cross-entropy (see CrossEntropy); smoothing is `training.label_smoothing`."""
 
     kind: Literal["cross_entropy"] = "cross_entropy"
-
-    def build(self, inputs: ObjectiveInputs) -> CrossEntropy:
-        """The objective."""
-        from mtkit.training.objectives.cross_entropy import CrossEntropy
-
-        return CrossEntropy(inputs.decoder_input, inputs.smoothing)
+    builds: ClassVar[str] = "training.objectives.cross_entropy:cross_entropy"
 
 
 @config
@@ -52,14 +41,9 @@ class RDropConfig(ObjectiveConfigBase):
     """Two passes with different dropout masks must agree (see RDrop); takes 2 to 3 times as long as cross-entropy."""
 
     kind: Literal["r_drop"] = "r_drop"
+    builds: ClassVar[str] = "training.objectives.cross_entropy:RDrop"
     # Weight alpha of the divergence of the two passes. Default: the paper's for translation, sec. 3.2.
     weight: Annotated[float, Limits(ge=0)] = 5.0
-
-    def build(self, inputs: ObjectiveInputs) -> RDrop:
-        """The objective."""
-        from mtkit.training.objectives.cross_entropy import RDrop
-
-        return RDrop(inputs.decoder_input, inputs.smoothing, self.weight)
 
 
 @config
@@ -67,14 +51,9 @@ class UnlikelihoodConfig(ObjectiveConfigBase):
     """Earlier tokens of the sentence must become less likely (see Unlikelihood); against repetitions."""
 
     kind: Literal["unlikelihood"] = "unlikelihood"
+    builds: ClassVar[str] = "training.objectives.cross_entropy:Unlikelihood"
     # Weight alpha of the penalty on earlier tokens. Default: the paper's, sec. 5.
     weight: Annotated[float, Limits(ge=0)] = 1.0
-
-    def build(self, inputs: ObjectiveInputs) -> Unlikelihood:
-        """The objective."""
-        from mtkit.training.objectives.cross_entropy import Unlikelihood
-
-        return Unlikelihood(inputs.decoder_input, inputs.smoothing, self.weight)
 
 
 @config
@@ -86,14 +65,9 @@ class GuidedAlignmentConfig(ObjectiveConfigBase):
     needs_lexicon: ClassVar[bool] = True
 
     kind: Literal["guided_alignment"] = "guided_alignment"
+    builds: ClassVar[str] = "training.objectives.guided_alignment:GuidedAlignment"
     # Weight of the alignment, beside 1 for the words. Default: 1; 0.1 and 0.3 gain less.
     weight: Annotated[float, Limits(gt=0)] = 1.0
-
-    def build(self, inputs: ObjectiveInputs) -> GuidedAlignment:
-        """The objective."""
-        from mtkit.training.objectives.guided_alignment import GuidedAlignment
-
-        return GuidedAlignment(inputs.smoothing, self.weight, inputs.lexicon)
 
 
 @config
@@ -108,6 +82,7 @@ class MinimumRiskConfig(ObjectiveConfigBase):
     samples_translations: ClassVar[bool] = True
 
     kind: Literal["minimum_risk"] = "minimum_risk"
+    builds: ClassVar[str] = "training.objectives.minimum_risk:MinimumRisk"
     # Quality of a sampled sentence: BLEU with add-one smoothing, or chrF. Default: bleu, as in the paper.
     reward: RewardName = "bleu"
     # Translations that are sampled for each sentence. Default: most of the gain comes by 10; the paper has 100.
@@ -122,20 +97,6 @@ class MinimumRiskConfig(ObjectiveConfigBase):
     # Weight of the cross-entropy that is added. Default: 0.3 for fluency; the paper has 0.
     cross_entropy: Annotated[float, Limits(ge=0)] = 0.3
 
-    def build(self, inputs: ObjectiveInputs) -> MinimumRisk:
-        """The objective."""
-        from mtkit.training.objectives.minimum_risk import MinimumRisk
-
-        return MinimumRisk(
-            inputs,
-            reward=self.reward,
-            num_samples=self.num_samples,
-            temperature=self.temperature,
-            sharpness=self.sharpness,
-            include_reference=self.include_reference,
-            cross_entropy=self.cross_entropy,
-        )
-
 
 @config
 class JointLMConfig(ObjectiveConfigBase):
@@ -144,14 +105,9 @@ class JointLMConfig(ObjectiveConfigBase):
     predicts_source: ClassVar[bool] = True
 
     kind: Literal["joint_lm"] = "joint_lm"
+    builds: ClassVar[str] = "training.objectives.cross_entropy:JointLM"
     # Weight of a source token relative to a target token. Default: half, so that translation stays the main task.
     source_weight: Annotated[float, Limits(gt=0)] = 0.5
-
-    def build(self, inputs: ObjectiveInputs) -> JointLM:
-        """The objective."""
-        from mtkit.training.objectives.cross_entropy import JointLM
-
-        return JointLM(inputs.smoothing, self.source_weight)
 
 
 @config
@@ -161,12 +117,7 @@ class MaskedLMConfig(ObjectiveConfigBase):
     trains_encoder_only: ClassVar[bool] = True
 
     kind: Literal["masked_lm"] = "masked_lm"
-
-    def build(self, inputs: ObjectiveInputs) -> MaskedLM:
-        """The objective."""
-        from mtkit.training.objectives.cross_entropy import MaskedLM
-
-        return MaskedLM(inputs.smoothing)
+    builds: ClassVar[str] = "training.objectives.cross_entropy:masked_lm"
 
 
 @config
@@ -174,6 +125,7 @@ class DistillationConfig(ObjectiveConfigBase):
     """Loss against the distribution of a teacher with the same vocabulary (see Distillation)."""
 
     kind: Literal["distillation"] = "distillation"
+    builds: ClassVar[str] = "training.objectives.distillation:Distillation"
     # Model folder or finished run of the teacher, with the tokenizer of this training.
     teacher: Path
     # Divisor T of both models' logits; a higher one shows more of the teacher's second choices. Default: 2, the
@@ -197,26 +149,6 @@ class DistillationConfig(ObjectiveConfigBase):
     def teacher_model(self) -> Path:
         """See ObjectiveConfigBase."""
         return self.teacher
-
-    def build(self, inputs: ObjectiveInputs) -> Distillation:
-        """The objective.
-
-        Raises:
-            ValueError: the inputs have no teacher.
-        """
-        from mtkit.training.objectives.distillation import Distillation
-
-        if inputs.teacher is None:
-            raise ValueError("distillation without a teacher")
-        return Distillation(
-            inputs.decoder_input,
-            inputs.smoothing,
-            inputs.teacher,
-            temperature=self.temperature,
-            hard=self.hard,
-            soft=self.soft,
-            cosine=self.cosine,
-        )
 
 
 ObjectiveConfig = (

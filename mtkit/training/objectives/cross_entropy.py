@@ -12,8 +12,14 @@ from mtkit.models.decoder_only.model import DecoderOnly
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.models.transformer.model import Transformer
 from mtkit.training.chunked_loss import apply_chunked, label_smoothed_loss, log_probs
-from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.interface import TokenObjective, TrainingObjective
+from mtkit.training.objectives.config import (
+    CrossEntropyConfig,
+    JointLMConfig,
+    MaskedLMConfig,
+    RDropConfig,
+    UnlikelihoodConfig,
+)
+from mtkit.training.objectives.interface import ObjectiveInputs, TokenObjective, TrainingObjective
 
 
 class CrossEntropy(TokenObjective):
@@ -27,21 +33,22 @@ class CrossEntropy(TokenObjective):
         return Losses(label_smoothed_loss(hidden, weight, bias, target, smoothing=self.smoothing), target.numel())
 
 
+def cross_entropy(config: CrossEntropyConfig, inputs: ObjectiveInputs) -> CrossEntropy:
+    """The objective of a recipe."""
+    return CrossEntropy(inputs.decoder_input, inputs.smoothing)
+
+
 class RDrop(TokenObjective):
     """Half the loss of Liang et al. 2021, eq. 4: the mean cross-entropy of two passes, and their divergence.
 
     ½ (CE1 + CE2) + weight/4 (KL(P1 || P2) + KL(P2 || P1)). The paper has sums; half of them makes the loss per token
     comparable with that of other objectives. https://arxiv.org/abs/2106.14448
-
-    Args:
-        decoder_input: determines the tokens that the decoder reads, separately in each pass.
-        smoothing: see TokenObjective.
-        weight: the paper's alpha.
+    The decoder input determines the tokens that the decoder reads separately in each pass.
     """
 
-    def __init__(self, decoder_input: DecoderInput, smoothing: float, weight: float) -> None:
-        super().__init__(decoder_input, smoothing)
-        self.weight = weight
+    def __init__(self, config: RDropConfig, inputs: ObjectiveInputs) -> None:
+        super().__init__(inputs.decoder_input, inputs.smoothing)
+        self.weight = config.weight
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
         """The loss summed over the positions of `loss_mask`; its weighted divergence is logged as `kl`."""
@@ -67,15 +74,11 @@ class Unlikelihood(TokenObjective):
     """Cross-entropy plus weight times -log(1 - p(c)) of every earlier token c of the sentence, except the true one.
 
     Welleck et al. 2020, eq. 2 and 5 (token level). https://arxiv.org/abs/1908.04319
-
-    Args:
-        decoder_input, smoothing: see TokenObjective.
-        weight: the paper's alpha.
     """
 
-    def __init__(self, decoder_input: DecoderInput, smoothing: float, weight: float) -> None:
-        super().__init__(decoder_input, smoothing)
-        self.weight = weight
+    def __init__(self, config: UnlikelihoodConfig, inputs: ObjectiveInputs) -> None:
+        super().__init__(inputs.decoder_input, inputs.smoothing)
+        self.weight = config.weight
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
         """The loss summed over the positions of `loss_mask`; its second term is logged as `unlikelihood`."""
@@ -107,15 +110,11 @@ class JointLM(TrainingObjective):
 
     Gao et al. 2022, sec. 3 (https://arxiv.org/abs/2210.11807), train a decoder-only model on both sides. The source
     term is a sum too: each source token counts `source_weight` times as much as a target token.
-
-    Args:
-        smoothing: label smoothing of both sides.
-        source_weight: weight of a source token relative to a target token.
     """
 
-    def __init__(self, smoothing: float, source_weight: float) -> None:
-        self.smoothing = smoothing
-        self.source_weight = source_weight
+    def __init__(self, config: JointLMConfig, inputs: ObjectiveInputs) -> None:
+        self.smoothing = inputs.smoothing
+        self.source_weight = config.source_weight
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
         """The loss summed over both sides; `tokens` counts the target only, and `source_loss` is logged.
@@ -165,3 +164,8 @@ class MaskedLM(TrainingObjective):
         labels = batch.labels[batch.loss_mask]  # [N]
         weight, bias = model.output.weight, model.output.bias
         return Losses(label_smoothed_loss(hidden, weight, bias, labels, smoothing=self.smoothing), labels.numel())
+
+
+def masked_lm(config: MaskedLMConfig, inputs: ObjectiveInputs) -> MaskedLM:
+    """The objective of a recipe."""
+    return MaskedLM(inputs.smoothing)

@@ -12,8 +12,8 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.layers.matmul import compute_dtype, mm_transposed, weight_grad
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import CHUNK_SIZE, label_smoothed_loss, row_blocks
-from mtkit.training.decoder_inputs.interface import DecoderInput
-from mtkit.training.objectives.interface import TokenObjective
+from mtkit.training.objectives.config import DistillationConfig
+from mtkit.training.objectives.interface import ObjectiveInputs, TokenObjective
 
 
 class Distillation(TokenObjective):
@@ -25,29 +25,19 @@ class Distillation(TokenObjective):
     https://arxiv.org/abs/1910.01108 , whose soft term is the cross-entropy: the same gradient as the divergence.
 
     Args:
-        decoder_input, smoothing: see TokenObjective.
-        teacher: in eval mode, with the student's vocabulary; it gets no gradient.
-        temperature: T.
-        hard: weight of the cross-entropy.
-        soft: weight of the divergence.
-        cosine: weight of the angles of decoder states.
+        config: T and the three weights.
+        inputs: their teacher, with the student's vocabulary, is put into eval mode and gets no gradient.
+
+    Raises:
+        ValueError: the inputs have no teacher.
     """
 
-    def __init__(
-        self,
-        decoder_input: DecoderInput,
-        smoothing: float,
-        teacher: TranslationModel,
-        *,
-        temperature: float,
-        hard: float,
-        soft: float,
-        cosine: float,
-    ) -> None:
-        super().__init__(decoder_input, smoothing)
-        self.teacher = teacher.eval().requires_grad_(False)
-        self.temperature = temperature
-        self.hard, self.soft, self.cosine = hard, soft, cosine
+    def __init__(self, config: DistillationConfig, inputs: ObjectiveInputs) -> None:
+        if inputs.teacher is None:
+            raise ValueError("distillation without a teacher")
+        super().__init__(inputs.decoder_input, inputs.smoothing)
+        self.config = config
+        self.teacher = inputs.teacher.eval().requires_grad_(False)
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
         """The loss summed over the positions of `loss_mask`; `soft` and `cosine` with their weights are logged."""
@@ -62,14 +52,14 @@ class Distillation(TokenObjective):
         self, model: TranslationModel, hidden: Tensor, taught: Tensor, target: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The three weighted terms, summed over the N positions."""
-        own, teacher = model.output, self.teacher.output
+        config, own, teacher = self.config, model.output, self.teacher.output
         hard = label_smoothed_loss(hidden, own.weight, own.bias, target, smoothing=self.smoothing)
         logits = (hidden, own.weight, own.bias, taught, teacher.weight, teacher.bias)
-        soft = chunked_divergence(*logits, temperature=self.temperature) if self.soft else hard.new_zeros(())
+        soft = chunked_divergence(*logits, temperature=config.temperature) if config.soft else hard.new_zeros(())
         cosine = hard.new_zeros(())
-        if self.cosine:
+        if config.cosine:
             cosine = (1 - F.cosine_similarity(_wide(hidden), _wide(taught), dim=1)).sum()
-        return self.hard * hard, self.soft * soft, self.cosine * cosine
+        return config.hard * hard, config.soft * soft, config.cosine * cosine
 
 
 def _wide(x: Tensor) -> Tensor:

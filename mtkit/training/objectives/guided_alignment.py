@@ -11,7 +11,8 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.models.transformer.model import Transformer
 from mtkit.training.chunked_loss import label_smoothed_loss
-from mtkit.training.objectives.interface import TrainingObjective
+from mtkit.training.objectives.config import GuidedAlignmentConfig
+from mtkit.training.objectives.interface import ObjectiveInputs, TrainingObjective
 
 HEAD = 0  # the one that is guided; the others of its layer stay free (Garg et al. 2019, sec. 4.2)
 MIN_WEIGHT = 1e-6  # of attention, so that its logarithm is finite
@@ -29,17 +30,13 @@ class GuidedAlignment(TrainingObjective):
 
     A decoder learns late where to look, and hardly anything of the source reaches its output before. The lexicon, which
     is learned in seconds, shows it from the first update.
-
-    Args:
-        smoothing: label smoothing of the cross-entropy of the words.
-        weight: of the alignment.
-        lexicon: of the training corpora; None: nothing is aligned.
+    Without a lexicon nothing is aligned.
     """
 
-    def __init__(self, smoothing: float, weight: float, lexicon: Lexicon | None) -> None:
-        self.smoothing = smoothing
-        self.weight = weight
-        self._table = LexiconTable(lexicon)
+    def __init__(self, config: GuidedAlignmentConfig, inputs: ObjectiveInputs) -> None:
+        self.smoothing = inputs.smoothing
+        self.weight = config.weight
+        self._table = LexiconTable(inputs.lexicon)
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
         """The loss summed over the positions of `loss_mask`; its weighted second term is logged as `alignment`.

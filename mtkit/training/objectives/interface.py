@@ -11,7 +11,7 @@ from mtkit.corpus.ibm_model1 import Lexicon
 from mtkit.corpus.order.batch import Batch, Source
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.decoder_inputs.interface import DecoderInput, TargetVocabIds
-from mtkit.training.key_types import RewardName
+from mtkit.training.objectives.config import RewardName
 
 
 class TrainingObjective(ABC):

@@ -12,10 +12,10 @@ from torch import Tensor
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import apply_chunked, log_probs
-from mtkit.training.decoder_inputs.interface import TargetVocabIds, no_grad_uncached
-from mtkit.training.key_types import RewardName
+from mtkit.training.decoder_inputs.interface import no_grad_uncached
+from mtkit.training.objectives.config import MinimumRiskConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.objectives.interface import ObjectiveInputs, TrainingObjective, TranslationSampler
+from mtkit.training.objectives.interface import ObjectiveInputs, TrainingObjective
 
 
 @dataclass(frozen=True)
@@ -41,35 +41,13 @@ class MinimumRisk(TrainingObjective):
     times the smoothed cross-entropy of the reference is added (Edunov et al. 2018, sec. 3.3, weighted sum).
     https://arxiv.org/abs/1512.02433, https://arxiv.org/abs/1711.04956
 
-    Args:
-        inputs: components; the decoder input is used by the cross-entropy only.
-        reward: quality of a translation.
-        num_samples: translations that are sampled for each sentence.
-        temperature: of sampling.
-        sharpness: exponent of P(y|x).
-        include_reference: the reference is a candidate too.
-        cross_entropy: weight of the cross-entropy.
+    The decoder input is used by the cross-entropy only.
     """
 
-    def __init__(
-        self,
-        inputs: ObjectiveInputs,
-        *,
-        reward: RewardName,
-        num_samples: int,
-        temperature: float,
-        sharpness: float,
-        include_reference: bool,
-        cross_entropy: float,
-    ) -> None:
-        self.reward: RewardName = reward
-        self.num_samples = num_samples
-        self.temperature = temperature
-        self.sharpness = sharpness
-        self.include_reference = include_reference
-        self.cross_entropy_weight = cross_entropy
-        self.vocab_ids: TargetVocabIds = inputs.vocab_ids
-        self.translation_sampler: TranslationSampler = inputs.translation_sampler
+    def __init__(self, config: MinimumRiskConfig, inputs: ObjectiveInputs) -> None:
+        self.config = config
+        self.vocab_ids = inputs.vocab_ids
+        self.translation_sampler = inputs.translation_sampler
         self.cross_entropy = CrossEntropy(inputs.decoder_input, inputs.smoothing)
 
     def set_update(self, update: float) -> None:
@@ -80,20 +58,20 @@ class MinimumRisk(TrainingObjective):
         """The risk summed over sentences (logged as `risk`), plus the weighted cross-entropy."""
         candidates = self.candidates(model, batch)
         log_prob = self.log_probs(model, batch, candidates)  # [M]
-        risk = expected_risk(log_prob, candidates, batch.num_sentences, sharpness=self.sharpness)
-        if not self.cross_entropy_weight:
+        risk = expected_risk(log_prob, candidates, batch.num_sentences, sharpness=self.config.sharpness)
+        if not self.config.cross_entropy:
             return Losses(risk, int(batch.loss_mask.sum()), {"risk": risk.detach()})
         losses = self.cross_entropy(model, batch)
-        return Losses(risk + self.cross_entropy_weight * losses.sum, losses.tokens, {"risk": risk.detach()})
+        return Losses(risk + self.config.cross_entropy * losses.sum, losses.tokens, {"risk": risk.detach()})
 
     @no_grad_uncached()
     def candidates(self, model: TranslationModel, batch: Batch) -> SampledCandidates:
         """Distinct samples of each sentence and, with `include_reference`, its reference."""
-        was_training = model.training
+        config, was_training = self.config, model.training
         model.eval()
         try:
             samples = self.translation_sampler.sample(
-                model, batch.source, count=self.num_samples, temperature=self.temperature
+                model, batch.source, count=config.num_samples, temperature=config.temperature
             )
         finally:
             model.train(was_training)  # also after an out-of-memory error, which training may survive
@@ -102,10 +80,10 @@ class MinimumRisk(TrainingObjective):
         rewards: list[float] = []
         for number, (labels, loss_mask) in enumerate(zip(batch.labels, batch.loss_mask, strict=True)):
             ref = labels[loss_mask].tolist()[:-1]
-            distinct = {tuple(hyp): list(hyp) for hyp in ([ref] if self.include_reference else []) + samples[number]}
+            distinct = {tuple(hyp): list(hyp) for hyp in ([ref] if config.include_reference else []) + samples[number]}
             tokens += distinct.values()
             sentences += [number] * len(distinct)
-            rewards += self.translation_sampler.reward(self.reward, list(distinct.values()), ref)
+            rewards += self.translation_sampler.reward(config.reward, list(distinct.values()), ref)
         device = batch.labels.device
         return SampledCandidates(tokens, torch.tensor(sentences, device=device), torch.tensor(rewards, device=device))
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config
-from mtkit.training.key_types import Beta, NonNegative, PositiveFloat
 
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
+PositiveFloat = Annotated[float, Limits(gt=0)]
+NonNegative = Annotated[float, Limits(ge=0)]
+Beta = Annotated[float, Limits(ge=0, lt=1)]
 
 
 class OptimiserConfigBase:
     """Capabilities of an optimiser's configuration; a kind sets `bytes_per_weight` and overrides what differs."""
 
+    builds: ClassVar[str]  # class or function that `construct` calls with the config and the model
     bytes_per_weight: ClassVar[int]  # bytes of optimiser state per weight, at most; vectors per matrix are not counted
     has_chosen_rate: ClassVar[bool] = False  # its learning rates are Adam's, which are chosen from the corpus
     needs_whole_matrices: ClassVar[bool] = False  # an update of a row depends on other rows, so FSDP cannot shard it
@@ -44,20 +44,7 @@ class AdamConfig(AdamKeys):
     """Adam (Kingma & Ba 2015, algorithm 1). https://arxiv.org/abs/1412.6980."""
 
     kind: Literal["adam"] = "adam"
-
-    def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Build the optimiser over all trainable parameters of `model`."""
-        import torch
-
-        from mtkit.training.optimisers.base import trainable, with_peak_lr
-
-        return torch.optim.Adam(
-            with_peak_lr([{"params": trainable(model)}], self.learning_rate),
-            lr=self.learning_rate,
-            betas=(self.beta1, self.beta2),
-            eps=self.eps,
-            fused=True,  # measured: see tools/benchmarks/NOTES.md
-        )
+    builds: ClassVar[str] = "training.optimisers.optimisers:adam"
 
 
 @config
@@ -68,22 +55,9 @@ class AdamWConfig(AdamKeys):
     """
 
     kind: Literal["adamw"] = "adamw"
+    builds: ClassVar[str] = "training.optimisers.optimisers:adamw"
     # Share of a matrix that is removed per update, times the learning rate. Default: torch's.
     weight_decay: NonNegative = 0.01
-
-    def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Build the optimiser over all trainable parameters of `model`, in two groups."""
-        import torch
-
-        from mtkit.training.optimisers.base import weight_decay_groups
-
-        return torch.optim.AdamW(
-            weight_decay_groups(model, self.weight_decay, self.learning_rate),
-            lr=self.learning_rate,
-            betas=(self.beta1, self.beta2),
-            eps=self.eps,
-            fused=True,
-        )
 
 
 @config
@@ -97,6 +71,7 @@ class AdadeltaConfig(OptimiserConfigBase):
     bytes_per_weight: ClassVar[int] = 8
 
     kind: Literal["adadelta"] = "adadelta"
+    builds: ClassVar[str] = "training.optimisers.optimisers:adadelta"
     # Factor of the updates at the schedule's peak. Default: 1; Zeiler's algorithm has no such factor.
     learning_rate: PositiveFloat = 1.0
     # Decay of the means of squares. Default: Bahdanau et al. 2015, appendix B.2.
@@ -104,25 +79,13 @@ class AdadeltaConfig(OptimiserConfigBase):
     # Number that is added to both means. Default: Bahdanau et al. 2015, appendix B.2.
     eps: PositiveFloat = 1e-6
 
-    def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Build the optimiser over all trainable parameters of `model`."""
-        import torch
-
-        from mtkit.training.optimisers.base import trainable, with_peak_lr
-
-        return torch.optim.Adadelta(
-            with_peak_lr([{"params": trainable(model)}], self.learning_rate),
-            lr=self.learning_rate,
-            rho=self.rho,
-            eps=self.eps,
-        )
-
 
 @config
 class SGDConfig(OptimiserConfigBase):
     """Stochastic gradient descent with momentum; Sutskever et al. 2014 trained without momentum."""
 
     kind: Literal["sgd"] = "sgd"
+    builds: ClassVar[str] = "training.optimisers.optimisers:sgd"
     # Learning rate at the schedule's peak. Default: Sutskever et al. 2014, sec. 3.4.
     learning_rate: PositiveFloat = 0.7
     # Decay of the sum of the gradients. Default: 0, as in Sutskever et al. 2014, sec. 3.4.
@@ -132,18 +95,6 @@ class SGDConfig(OptimiserConfigBase):
     def bytes_per_weight(self) -> int:  # type: ignore[override]
         """Bytes of optimiser state per weight."""
         return 4 if self.momentum else 0
-
-    def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Build the optimiser over all trainable parameters of `model`."""
-        import torch
-
-        from mtkit.training.optimisers.base import trainable, with_peak_lr
-
-        return torch.optim.SGD(
-            with_peak_lr([{"params": trainable(model)}], self.learning_rate),
-            lr=self.learning_rate,
-            momentum=self.momentum,
-        )
 
 
 @config
@@ -158,6 +109,7 @@ class AdafactorConfig(OptimiserConfigBase):
     needs_whole_matrices: ClassVar[bool] = True
 
     kind: Literal["adafactor"] = "adafactor"
+    builds: ClassVar[str] = "training.optimisers.optimisers:adafactor"
     # Learning rate at the schedule's peak, relative to a matrix's root mean square. Default: sec. 9.
     learning_rate: PositiveFloat = 1e-2
     # Exponent of the decay 1 - t^-decay_rate of the second moments at update t. Default: sec. 7.2.
@@ -169,20 +121,6 @@ class AdafactorConfig(OptimiserConfigBase):
     # Share of a matrix that is removed per update, times the learning rate. Default: 0, as in the paper.
     weight_decay: NonNegative = 0.0
 
-    def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Build the optimiser over all trainable parameters of `model`, in two groups."""
-        import torch
-
-        from mtkit.training.optimisers.base import weight_decay_groups
-
-        return torch.optim.Adafactor(
-            weight_decay_groups(model, self.weight_decay, self.learning_rate),
-            lr=self.learning_rate,
-            beta2_decay=-self.decay_rate,
-            eps=(None, self.min_scale),
-            d=self.clip_threshold,
-        )
-
 
 @config
 class LionConfig(OptimiserConfigBase):
@@ -191,6 +129,7 @@ class LionConfig(OptimiserConfigBase):
     bytes_per_weight: ClassVar[int] = 4
 
     kind: Literal["lion"] = "lion"
+    builds: ClassVar[str] = "training.optimisers.optimisers:Lion"
     # Learning rate at the schedule's peak. Default: sec. 5: 3 to 10 times below Adam's.
     learning_rate: PositiveFloat = 3e-4
     # Weight of the momentum in the direction of an update. Default: sec. 4.1.
@@ -200,13 +139,6 @@ class LionConfig(OptimiserConfigBase):
     # Share of a matrix that is removed per update, times the learning rate. Default: sec. 5: 3 to 10 times above
     # AdamW's.
     weight_decay: NonNegative = 0.1
-
-    def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Build the optimiser over all trainable parameters of `model`, in two groups."""
-        from mtkit.training.optimisers.base import Lion, weight_decay_groups
-
-        groups = weight_decay_groups(model, self.weight_decay, self.learning_rate)
-        return Lion(groups, lr=self.learning_rate, beta1=self.beta1, beta2=self.beta2, weight_decay=self.weight_decay)
 
 
 @config
@@ -222,6 +154,7 @@ class MuonConfig(OptimiserConfigBase):
     needs_whole_matrices: ClassVar[bool] = True
 
     kind: Literal["muon"] = "muon"
+    builds: ClassVar[str] = "training.optimisers.optimisers:muon"
     # Learning rate at the schedule's peak. Default: AdamW's, since updates are scaled to AdamW's size.
     learning_rate: PositiveFloat = 2e-3
     # Decay of the momentum of hidden matrices. Default: the authors'.
@@ -236,39 +169,6 @@ class MuonConfig(OptimiserConfigBase):
     eps: PositiveFloat = 1e-9
     # Share of a matrix that is removed per update, times the learning rate. Default: AdamW's.
     weight_decay: NonNegative = 0.01
-
-    def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Build the optimiser over all trainable parameters of `model`."""
-        import torch
-
-        from mtkit.training.optimisers.base import CombinedOptimizer, hidden_matrices, trainable, with_peak_lr
-
-        hidden = {id(p) for p in hidden_matrices(model)}
-        matrices = [p for p in trainable(model) if id(p) in hidden]
-        rest = [p for p in trainable(model) if id(p) not in hidden]
-        decayed = [p for p in rest if p.dim() >= 2]
-        groups = [
-            {"params": decayed, "weight_decay": self.weight_decay},
-            {"params": [p for p in rest if p.dim() < 2], "weight_decay": 0.0},
-        ]
-        adamw = torch.optim.AdamW(
-            with_peak_lr(groups, self.learning_rate),
-            lr=self.learning_rate,
-            betas=(self.beta1, self.beta2),
-            eps=self.eps,
-            fused=True,
-        )
-        if not matrices:
-            return adamw
-        muon = torch.optim.Muon(
-            with_peak_lr([{"params": matrices}], self.learning_rate),
-            lr=self.learning_rate,
-            weight_decay=self.weight_decay,
-            momentum=self.momentum,
-            ns_steps=self.ns_steps,
-            adjust_lr_fn="match_rms_adamw",
-        )
-        return CombinedOptimizer([muon, adamw])
 
 
 OptimiserConfig = AdamConfig | AdamWConfig | AdafactorConfig | AdadeltaConfig | LionConfig | MuonConfig | SGDConfig

@@ -8,57 +8,39 @@ from __future__ import annotations
 
 import math
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config
 
 NumUpdates = Annotated[int, Limits(ge=0)]
-
-
 Fraction = Annotated[float, Limits(ge=0, le=1)]
 
 
-class Schedule(ABC):
+class Schedule:
     """Learning rate schedule of a training; without a state unless a kind says otherwise."""
+
+    def __init__(self, config: ScheduleConfigBase, max_updates: int) -> None:
+        self._config, self._max_updates = config, max_updates
 
     @property
     def has_end(self) -> bool:
         """True if the schedule ends with the last update, so that it follows the time of a budget."""
-        return False
+        return self._config.ends_at_max_updates
 
-    @abstractmethod
     def __call__(self, update: float) -> float:
         """Return the factor of the peak learning rate at an update (1 is the first)."""
+        return self._config.factor(update, self._max_updates)
 
-    def step_on_metric(self, value: float) -> None:  # noqa: B027 (most schedules ignore validations)
+    def step_on_metric(self, value: float) -> None:
         """Take the value of a validation into account; lower is better."""
 
     def state(self) -> dict[str, float]:
         """Return the state that a checkpoint stores."""
         return {}
 
-    def load(self, state: Mapping[str, float]) -> None:  # noqa: B027 (nothing to restore)
+    def load(self, state: Mapping[str, float]) -> None:
         """Restore the state from a checkpoint."""
-
-
-@dataclass(frozen=True)
-class StatelessSchedule(Schedule):
-    """Schedule that depends on the update number only."""
-
-    config: StatelessScheduleConfig
-    max_updates: int
-
-    @property
-    def has_end(self) -> bool:
-        """As the configuration states it."""
-        return self.config.ends_at_max_updates
-
-    def __call__(self, update: float) -> float:
-        """Return `config.factor` at an update."""
-        return self.config.factor(update, self.max_updates)
 
 
 def warmup_factor(update: float, warmup: int) -> float:
@@ -69,25 +51,18 @@ def warmup_factor(update: float, warmup: int) -> float:
 class ScheduleConfigBase:
     """Capabilities of a schedule's configuration; a kind overrides those that differ."""
 
+    builds: ClassVar[str] = "training.optimisers.schedule:Schedule"  # called with the config and the updates
     ends_at_max_updates: ClassVar[bool] = False  # another training.max_updates changes the rate of earlier updates
     depends_on_validation: ClassVar[bool] = False  # the validations' values change the rate
     has_chosen_warmup: ClassVar[bool] = False  # mtkit chooses `warmup` from the corpus where a recipe omits it
-
-
-class StatelessScheduleConfig(ScheduleConfigBase):
-    """Base of the configurations that are the schedule's function themselves."""
 
     def factor(self, update: float, max_updates: int) -> float:
         """Return the factor of the peak learning rate at an update of a training of `max_updates`."""
         raise NotImplementedError
 
-    def build(self, max_updates: int) -> StatelessSchedule:
-        """Build the schedule of a training of `max_updates`."""
-        return StatelessSchedule(self, max_updates)
-
 
 @config
-class InverseSqrtConfig(StatelessScheduleConfig):
+class InverseSqrtConfig(ScheduleConfigBase):
     """Linear warm-up, then decay with the inverse square root of the update.
 
     min(u^-0.5, u · w^-1.5) times a scale, for update u and warm-up w. Vaswani et al. 2017, eq. 3.
@@ -113,7 +88,7 @@ class InverseSqrtConfig(StatelessScheduleConfig):
 
 
 @config
-class CosineConfig(StatelessScheduleConfig):
+class CosineConfig(ScheduleConfigBase):
     """Linear warm-up, then cosine annealing without restarts: final + (1 - final)(1 + cos(pi·progress)) / 2.
 
     Loshchilov & Hutter 2017, eq. 5. https://arxiv.org/abs/1608.03983
@@ -137,7 +112,7 @@ class CosineConfig(StatelessScheduleConfig):
 
 
 @config
-class LinearConfig(StatelessScheduleConfig):
+class LinearConfig(ScheduleConfigBase):
     """Linear warm-up, then linear decay to `final` at max_updates: on a small corpus the best use of a known budget."""
 
     ends_at_max_updates: ClassVar[bool] = True
@@ -158,7 +133,7 @@ class LinearConfig(StatelessScheduleConfig):
 
 
 @config
-class ConstantConfig(StatelessScheduleConfig):
+class ConstantConfig(ScheduleConfigBase):
     """Peak learning rate throughout, after an optional linear warm-up."""
 
     kind: Literal["constant"] = "constant"
@@ -172,7 +147,7 @@ class ConstantConfig(StatelessScheduleConfig):
 
 
 @config
-class WarmupStableDecayConfig(StatelessScheduleConfig):
+class WarmupStableDecayConfig(ScheduleConfigBase):
     """Linear warm-up, a stable phase at 1, then decay by 1 - sqrt(progress of the decay).
 
     Hu et al. 2024, sec. 4.2, https://arxiv.org/abs/2404.06395, with the square-root decay of Hägele et al. 2024, eq. 2,
@@ -200,7 +175,8 @@ class WarmupStableDecayConfig(StatelessScheduleConfig):
 class Plateau(Schedule):
     """Schedule that reduces the rate when validation stops improving. See `PlateauConfig`."""
 
-    def __init__(self, config: PlateauConfig) -> None:
+    def __init__(self, config: PlateauConfig, max_updates: int) -> None:
+        super().__init__(config, max_updates)
         self.config = config
         self.factor = 1.0
         self.best = sys.float_info.max  # JSON has no infinity
@@ -208,7 +184,7 @@ class Plateau(Schedule):
 
     def __call__(self, update: float) -> float:
         """Return the warm-up factor times the factor that validations have reduced."""
-        return warmup_factor(update, self.config.warmup) * self.factor
+        return super().__call__(update) * self.factor
 
     def step_on_metric(self, value: float) -> None:
         """Reduce the factor after `patience` validations in a row without improvement."""
@@ -236,6 +212,7 @@ class PlateauConfig(ScheduleConfigBase):
     depends_on_validation: ClassVar[bool] = True
 
     kind: Literal["plateau"] = "plateau"
+    builds: ClassVar[str] = "training.optimisers.schedule:Plateau"
     # Updates in which the rate rises to its peak. Default: a tenth of the default max_updates.
     warmup: NumUpdates = 400
     # Factor of each reduction of the rate. Default: half, as usual.
@@ -246,9 +223,9 @@ class PlateauConfig(ScheduleConfigBase):
     # Lower limit of the product of all reductions. Default: below a hundredth nothing is learned.
     final: Fraction = 0.01
 
-    def build(self, max_updates: int) -> Plateau:
-        """Build the schedule; `max_updates` does not matter."""
-        return Plateau(self)
+    def factor(self, update: float, max_updates: int) -> float:
+        """Return the factor of the warm-up at an update; `max_updates` does not matter."""
+        return warmup_factor(update, self.warmup)
 
 
 ScheduleConfig = (

@@ -18,7 +18,7 @@ from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.pipeline import train_stage
-from mtkit.training.distributed.process_group import ProcessGroup
+from mtkit.training.distributed import ProcessGroup
 from tests.toy import runs
 
 ROOT = Path(__file__).parents[3]

@@ -25,8 +25,7 @@ from mtkit.cli import entry
 from mtkit.documents.formats import spreadsheet
 from mtkit.finetuning import choice
 from mtkit.finetuning import finetune as steps
-from mtkit.finetuning.choice import TUNED
-from mtkit.finetuning.mixtures import SHARES
+from mtkit.finetuning.choice import SHARES, TUNED
 from mtkit.layers import matmul
 from mtkit.model_folder.folder import read_metadata
 from mtkit.text.lines import read_lines

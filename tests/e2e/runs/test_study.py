@@ -12,7 +12,7 @@ import pytest
 from mtkit.cli import entry
 from mtkit.pipeline import estimate
 from mtkit.pipeline.estimate import MicroBatchCost
-from mtkit.training.monitoring.busy_machine import CpuTimes
+from mtkit.training.monitoring.meter import CpuTimes
 from tests.toy.studies import toy_corpus
 
 ROOT = Path(__file__).parents[3]

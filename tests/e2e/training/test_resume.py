@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from mtkit.config import construct
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.checkpoints.checkpoint import list_checkpoints, read_checkpoint
-from mtkit.training.checkpoints.config import EMAConfig
+from mtkit.training.config import DivergenceConfig, EMAConfig
 from mtkit.training.decoder_inputs.config import ScheduledSamplingConfig
 from mtkit.training.learner import build_learner
 from mtkit.training.optimisers.config import AdamConfig, AdamWConfig
 from mtkit.training.optimisers.schedule import PlateauConfig
-from mtkit.training.robustness.divergence import DivergenceConfig
 from tests.e2e.training.crash_harness import config as crash_config
 from tests.toy.training import VOCAB, objective_inputs_of, toy_config, toy_train
 
@@ -31,7 +31,7 @@ MODELS = {
 def learner_of(kind, config):
     torch.manual_seed(config.seed)
     model = MODELS[kind].build(VOCAB, VOCAB)
-    objective = config.objective.build(objective_inputs_of(config))
+    objective = construct(config.objective, objective_inputs_of(config))
     return build_learner(model, objective, config=config)
 
 

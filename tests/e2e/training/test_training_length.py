@@ -14,7 +14,7 @@ from mtkit.hardware import default_device, has_gpu, on_device
 from mtkit.pipeline import estimate, stages
 from mtkit.pipeline.estimate import dry_run_report
 from mtkit.text.lines import read_lines
-from mtkit.training.monitoring.busy_machine import CpuTimes
+from mtkit.training.monitoring.meter import CpuTimes
 from tests.toy.runs import MODELS, RecordingDisplay, run, toy, write_all
 
 

@@ -12,7 +12,7 @@ import pytest
 from mtkit.errors import RecipeError
 from mtkit.pipeline import stages
 from mtkit.text.lines import read_lines
-from mtkit.training.distributed.process_group import ProcessGroup
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.monitoring.validation import ValidationCommand, run_command
 from tests.toy.runs import RecordingDisplay, sentences, toy, write_all
 

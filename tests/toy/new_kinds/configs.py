@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from mtkit.config import config
 from mtkit.layers.config import AttentionConfigBase, PositionConfigBase
 from mtkit.search.config import SearchMethod
-from mtkit.training.key_types import PositiveFloat
-from mtkit.training.optimisers.config import OptimiserConfigBase
+from mtkit.training.optimisers.config import OptimiserConfigBase, PositiveFloat
 
 if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
     from mtkit.search.hypothesis import SearchSettings
     from mtkit.search.interface import Search
 
@@ -50,17 +46,10 @@ class SignSGDConfig(OptimiserConfigBase):
     bytes_per_weight: ClassVar[int] = 0
 
     kind: Literal["sign_sgd"] = "sign_sgd"
+    builds: ClassVar[str] = "training.optimisers.sign_sgd:SignSGD"
     # Learning rate at the schedule's peak.
     # Default: half of Adam's, because every update has full size.
     learning_rate: PositiveFloat = 1e-3
-
-    def build(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Build the optimiser."""
-        from mtkit.training.optimisers.sign_sgd import SignSGD
-
-        from mtkit.training.optimisers.base import weight_decay_groups
-
-        return SignSGD(weight_decay_groups(model, 0.0, self.learning_rate), lr=self.learning_rate)
 
 
 @config

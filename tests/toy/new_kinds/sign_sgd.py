@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import nn
+
+from mtkit.training.optimisers.optimisers import weight_decay_groups
 
 
 class SignSGD(torch.optim.Optimizer):
     """w <- w - lr sign(g)."""
 
-    def __init__(self, params: Any, *, lr: float) -> None:
-        super().__init__(params, {"lr": lr, "weight_decay": 0.0})
+    def __init__(self, config: Any, model: nn.Module) -> None:
+        super().__init__(weight_decay_groups(model, 0.0, config.learning_rate), {"lr": config.learning_rate})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:

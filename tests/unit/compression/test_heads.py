@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mtkit.analysis.head_statistics import attention_modules, head_importance
-from mtkit.compression.heads import choose_heads, prune_heads
+from mtkit.compression.pruning import choose_heads, prune_heads
 from mtkit.corpus.order.batch import Batch, collate
 from mtkit.errors import UsageError
 from mtkit.layers.config import RoPEConfig

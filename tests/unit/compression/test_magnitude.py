@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.utils import prune
 
-from mtkit.compression.structure import prune_weights
+from mtkit.compression.pruning import prune_weights
 from mtkit.errors import UsageError
 from mtkit.layers.variants.config import PerformerConfig
 from mtkit.model_folder.weights_file import dequantise, quantise_tensors

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mtkit.compression.structure import drop_layers, prune_feed_forward
+from mtkit.compression.pruning import drop_layers, prune_feed_forward
 from mtkit.errors import UsageError
 from mtkit.layers.config import GatedConfig
 from mtkit.layers.variants.config import AverageAttentionConfig, MixtureOfExpertsConfig

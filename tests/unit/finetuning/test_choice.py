@@ -14,7 +14,7 @@ from mtkit.evaluation.config import EvaluationConfig
 from mtkit.finetuning import choice
 from mtkit.finetuning import finetune as steps
 from mtkit.io.records import read_record, write_record
-from mtkit.training.distributed.process_group import SINGLE_PROCESS
+from mtkit.training.distributed import SINGLE_PROCESS
 from mtkit.training.monitoring.meter import Stopwatch
 from mtkit.training.time_budget import TimeBudget
 from tests.toy.sampling import seeds
@@ -106,7 +106,7 @@ def test_a_budget_has_the_time_of_the_choice(tmp_path, monkeypatch, seed):
 
     labels = (choice.BEFORE, choice.AFTER)
     result = SimpleNamespace(
-        scores={label: SimpleNamespace(by_name=lambda: {"bleu": SimpleNamespace(value=0.0)}) for label in labels},
+        scores={label: SimpleNamespace(values={"bleu": SimpleNamespace(value=0.0)}) for label in labels},
         p_values={"bootstrap": {"bleu": {choice.AFTER: 1.0}}},
     )
     monkeypatch.setattr(choice, "load_translator", lambda *_, **__: SlowTranslator())

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from mtkit.errors import RecipeError, UsageError
-from mtkit.finetuning.mixtures import choose, interpolate
-from mtkit.finetuning.range_test import MAX_TRIALS, STEP, RangeTest, search_rates
+from mtkit.finetuning.choice import choose, interpolate
+from mtkit.finetuning.learning_rate import MAX_TRIALS, STEP, RangeTest, search_rates
 from mtkit.finetuning.report import changed_lines
 from mtkit.finetuning.settings import TrainingPlan, course_of, fit_updates, unstated_reasons, with_course
 from mtkit.recipe.defaults.facts import NO_LIMITS, parse_budget
@@ -51,8 +51,8 @@ def test_a_range_test_has_the_trials_that_a_budget_has_time_for(
     monkeypatch: pytest.MonkeyPatch, left: float, trial: float, trials: int, rate: float
 ) -> None:
     test, now, notes = RangeTest.__new__(RangeTest), [0.0], list[str]()
-    monkeypatch.setattr("mtkit.finetuning.range_test.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    monkeypatch.setattr("mtkit.finetuning.range_test._first_rate", lambda recipe: 1.0)
+    monkeypatch.setattr("mtkit.finetuning.learning_rate.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("mtkit.finetuning.learning_rate._first_rate", lambda recipe: 1.0)
 
     def loss(rate: float) -> float:
         now[0] += trial

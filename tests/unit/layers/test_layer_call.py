@@ -7,10 +7,11 @@ from mtkit.layers.variants.config import MixtureOfExpertsConfig
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSampling, TeacherForcing, per_token_mask
+from mtkit.training.decoder_inputs.config import LinearDecayConfig, ScheduledSamplingConfig
+from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSampling, TeacherForcing
+from mtkit.training.numerics import seed_everything
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.seeding import seed_everything
-from tests.toy.training import VOCAB, toy_batch
+from tests.toy.training import VOCAB, VOCAB_IDS, toy_batch
 
 SMALL = {"d_model": 8, "num_heads": 2, "d_ff": 12, "dropout": 0.3}
 MODELS = {
@@ -26,11 +27,10 @@ MODELS = {
 }
 
 
-def greedy(logits):
-    return logits.argmax(-1)
-
-
-DECODER_INPUTS = {"truth": TeacherForcing(), "sampling": ScheduledSampling(lambda update: 0.5, per_token_mask, greedy)}
+HALF = LinearDecayConfig(updates=1, end=0.5)
+SAMPLING = ScheduledSampling(ScheduledSamplingConfig(teacher_forcing_ratio=HALF, sampler="argmax"), VOCAB_IDS)
+SAMPLING.set_update(2)
+DECODER_INPUTS = {"truth": TeacherForcing(), "sampling": SAMPLING}
 
 
 def run(kind, decoder_input, dtype, *, checkpointing):

@@ -11,7 +11,7 @@ from torch import nn
 from mtkit.pipeline import estimate
 from mtkit.pipeline.estimate import SENTENCE_TOKENS, measure_cost, median_seconds, seconds_on_free_cores
 from mtkit.text.vocab import Vocab
-from mtkit.training.monitoring.busy_machine import CpuTimes
+from mtkit.training.monitoring.meter import CpuTimes
 
 VOCAB = Vocab(size=20, pad=0, unk=1, bos=2, eos=3)
 

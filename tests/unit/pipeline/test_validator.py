@@ -23,10 +23,10 @@ from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
-from mtkit.training.distributed.process_group import ProcessGroup
+from mtkit.training.distributed import ProcessGroup
 from mtkit.training.monitoring.validation import Validation
+from mtkit.training.numerics import Precision
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.precision import Precision
 from tests.toy.runs import toy, write_all
 
 

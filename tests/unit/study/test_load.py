@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.config import construct
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.recipe.paths import builtin_files
 from mtkit.recipe.sections import Recipe
@@ -156,7 +157,7 @@ def test_builtin_studies_are_valid(name: str, tmp_path: Path) -> None:
     pieces = TargetVocabIds(size=40, first_text_id=4, end_text_id=40, pad=0, unk=1, bos=2, eos=3)
     for recipe in study.recipes.values():
         assert recipe.model.build(40, 40).training
-        recipe.training.decoder_input.build(pieces)
+        construct(recipe.training.decoder_input, pieces)
     recipes: list[Recipe] = [run.recipe for run in runs_of(study, tmp_path)]
     assert len({recipe.name for recipe in recipes}) == 3 * len(study.recipes)
     head = " ".join(builtin_files("study")[name].read_text(encoding="utf-8").partition("\nname:")[0].split("\n# "))

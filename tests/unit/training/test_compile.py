@@ -14,8 +14,8 @@ from mtkit.recipe.recipe import load_recipe
 from mtkit.training.checkpoints.checkpoint import checkpoint_path, read_checkpoint
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.learner import build_learner
+from mtkit.training.numerics import compile_model
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.precision import compile_model
 from tests.toy.training import VOCAB, toy_batch, toy_config, toy_train
 
 SMALL = {"d_model": 8, "num_heads": 2, "d_ff": 12, "dropout": 0.0}

@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.models.interface import Losses
 from mtkit.training.learner import build_learner
+from mtkit.training.numerics import derive_seed, seed_everything
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.optimisers.config import SGDConfig
-from mtkit.training.seeding import derive_seed, seed_everything
 from tests.toy.training import TeacherForced, ToyModel, toy_batch, toy_config
 
 

@@ -12,8 +12,7 @@ from mtkit.errors import Interrupted, ReadWriteError
 from mtkit.training.checkpoints import checkpoint as checkpoints
 from mtkit.training.checkpoints.averaging import average_checkpoints, translation_weights
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
-from mtkit.training.checkpoints.config import CheckpointAverageConfig, RetentionConfig
-from mtkit.training.config import ValidationConfig
+from mtkit.training.config import CheckpointAverageConfig, RetentionConfig, ValidationConfig
 from mtkit.training.decoder_inputs.config import LinearDecayConfig, ScheduledSamplingConfig
 from mtkit.training.monitoring.validation import Validation
 from mtkit.training.optimisers.config import AdamConfig

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from mtkit.config import construct
 from mtkit.errors import RecipeError
 from mtkit.layers.config import PreNormConfig
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
@@ -73,7 +74,7 @@ def test_frozen_weights_are_not_in_the_optimiser_and_do_not_change(model):
     count = freeze(model, ["encoder", "embeddings.src"], key="training.freeze")
     assert count == sum(p.numel() for p in model.parameters() if not p.requires_grad) > 0
     config = toy_config(freeze=["encoder", "embeddings.src"], optimiser=AdamWConfig())
-    learner = build_learner(model, config.objective.build(objective_inputs_of(config)), config=config)
+    learner = build_learner(model, construct(config.objective, objective_inputs_of(config)), config=config)
     optimised = {id(p) for group in learner.optimiser.param_groups for p in group["params"]}
     assert optimised == {id(p) for p in model.parameters() if p.requires_grad}
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
@@ -91,7 +92,7 @@ def test_resuming_with_frozen_weights_gives_the_same_bits(tmp_path):
         torch.manual_seed(config.seed)
         model = transformer()
         freeze(model, config.freeze, key="training.freeze")
-        return build_learner(model, config.objective.build(objective_inputs_of(config)), config=config)
+        return build_learner(model, construct(config.objective, objective_inputs_of(config)), config=config)
 
     keys = {"freeze": ["encoder"], "max_updates": 8, "optimiser": AdamWConfig()}
     config, short = toy_config(**keys), toy_config(**keys, max_hours=1e-9)

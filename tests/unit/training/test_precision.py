@@ -2,15 +2,15 @@ import pytest
 import torch
 
 from mtkit.errors import RecipeError
-from mtkit.training import precision
-from mtkit.training.precision import resolve_precision
+from mtkit.training import numerics
+from mtkit.training.numerics import resolve_precision
 
 CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(("has", "name"), [(True, "bf16"), (False, "float32")])
 def test_auto_is_what_the_processor_has(monkeypatch, has, name):
-    monkeypatch.setattr(precision, "has_bf16", lambda device: has)
+    monkeypatch.setattr(numerics, "has_bf16", lambda device: has)
     assert resolve_precision("auto", CPU).name == name
 
 

@@ -24,14 +24,13 @@ from mtkit.pipeline.choices import choose_for_run
 from mtkit.recipe.defaults.facts import check_budget
 from mtkit.recipe.recipe import read_recipe
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
-from mtkit.training.checkpoints.config import RetentionConfig
+from mtkit.training.config import RetentionConfig
 from mtkit.training.decoder_inputs.config import LinearDecayConfig, ScheduledSamplingConfig
-from mtkit.training.distributed.process_group import SINGLE_PROCESS
+from mtkit.training.distributed import SINGLE_PROCESS
 from mtkit.training.learner import Learner
 from mtkit.training.loop import train
-from mtkit.training.monitoring.busy_machine import BusyMachine, CpuTimes
 from mtkit.training.monitoring.log import Log, NullDisplay
-from mtkit.training.monitoring.meter import Stopwatch
+from mtkit.training.monitoring.meter import BusyMachine, CpuTimes, Stopwatch
 from mtkit.training.monitoring.validation import Validation
 from mtkit.training.optimisers.schedule import LinearConfig
 from mtkit.training.run import TrainingRun
@@ -258,8 +257,8 @@ def _patch(monkeypatch: pytest.MonkeyPatch, machine: Machine, work: Work, pairs:
     monkeypatch.setattr(estimate, "forward_backward", forward_backward)
     monkeypatch.setattr(estimate, "_build_learner", build_learner)
     monkeypatch.setattr(BusyMachine, "warning", lambda *_: None)
-    monkeypatch.setattr("mtkit.training.checkpoints.writer.ThreadPoolExecutor", InlineExecutor)
-    monkeypatch.setattr("mtkit.training.checkpoints.writer.write_checkpoint", write_checkpoint)
+    monkeypatch.setattr("mtkit.training.checkpoints.checkpoint.ThreadPoolExecutor", InlineExecutor)
+    monkeypatch.setattr("mtkit.training.checkpoints.checkpoint.write_checkpoint", write_checkpoint)
     monkeypatch.setattr("mtkit.training.loop.average_checkpoints", average)
     monkeypatch.setattr("mtkit.training.loop.verify_checkpoint", lambda path: [])
     monkeypatch.setattr("mtkit.recipe.defaults.choose.corpus_statistics", lambda src, tgt: facts(pairs).corpus)

@@ -17,7 +17,7 @@ from torch._C._distributed_c10d import TCPStore
 
 from mtkit.cli import entry
 from mtkit.corpus.order.loader import Loader
-from mtkit.training.distributed import process_group
+from mtkit.training import distributed
 
 MINUTE = 60.0
 SLOW = 3.0  # seconds that a slow rank sleeps: three timeouts' worth of nothing but its heartbeat
@@ -25,7 +25,7 @@ SLOW = 3.0  # seconds that a slow rank sleeps: three timeouts' worth of nothing 
 
 def main(event: str, update: str, *words: str) -> NoReturn:
     """Run a command line as the rank that the environment says."""
-    process_group.INTERVAL, process_group.TIMEOUT = 0.2, float(os.environ.get("HEARTBEAT_TIMEOUT", "3"))
+    distributed.INTERVAL, distributed.TIMEOUT = 0.2, float(os.environ.get("HEARTBEAT_TIMEOUT", "3"))
     is_victim = int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1
     if is_victim and event != "none":
         _attack(event, int(update))

@@ -7,9 +7,14 @@ from safetensors.torch import load_file
 
 from mtkit.errors import DamagedError, DataError, FormatError, ReadWriteError
 from mtkit.training.checkpoints import checkpoint as checkpoints
-from mtkit.training.checkpoints.checkpoint import Checkpoint, latest_valid, read_checkpoint, write_checkpoint
+from mtkit.training.checkpoints.checkpoint import (
+    Checkpoint,
+    CheckpointWriter,
+    latest_valid,
+    read_checkpoint,
+    write_checkpoint,
+)
 from mtkit.training.checkpoints.tensor_file import read_tensors, write_tensors
-from mtkit.training.checkpoints.writer import CheckpointWriter
 
 FILES = ["model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"]
 

@@ -3,13 +3,14 @@ import torch
 from torch import nn
 
 from mtkit.training.checkpoints.averaging import ExponentialMovingAverage
+from mtkit.training.config import EMAConfig
 
 
 @pytest.mark.parametrize("update_every", [1, 3])
 def test_ema_equals_the_formula(update_every):
     torch.manual_seed(0)
     model = nn.Linear(2, 3)
-    ema = ExponentialMovingAverage(model, decay=0.6, update_every=update_every)
+    ema = ExponentialMovingAverage(model, EMAConfig(decay=0.6, update_every=update_every))
     expected = {name: p.detach().clone() for name, p in model.named_parameters()}
     for update in range(1, 10):
         for p in model.parameters():
@@ -24,7 +25,7 @@ def test_ema_equals_the_formula(update_every):
 
 def test_swapped_in_restores_the_weights_also_after_an_error():
     model = nn.Linear(2, 2)
-    ema = ExponentialMovingAverage(model, decay=0.5)
+    ema = ExponentialMovingAverage(model, EMAConfig(decay=0.5, update_every=1))
     own = model.weight.detach().clone()
     averaged = ema.tensors()["weight"].zero_().clone()
 

@@ -4,15 +4,20 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from mtkit.config import construct
 from mtkit.training.decoder_inputs.config import ConfidenceAwareConfig, LinearDecayConfig, ParallelSamplingConfig
-from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, ParallelSampling, TeacherForcing, step_by_step
-from mtkit.training.decoder_inputs.target_tokens import sample_argmax
+from mtkit.training.decoder_inputs.interface import sample_argmax
+from mtkit.training.decoder_inputs.scheduled_sampling import ParallelSampling, TeacherForcing, step_by_step
+from mtkit.training.objectives.config import RDropConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy, RDrop
 from tests.toy.decoders import MODELS, VOCAB, VOCAB_IDS, gradients, make_batch, make_model
+from tests.toy.training import objective_inputs
 
 
 def parallel(num_passes, ratio=0.0):
-    return ParallelSampling(lambda i: ratio, TRUTH_MASKS["token"], sample_argmax, num_passes=num_passes)
+    sampling = ParallelSampling(ParallelSamplingConfig(sampler="argmax", num_passes=num_passes), VOCAB_IDS)
+    sampling.ratio = ratio
+    return sampling
 
 
 @pytest.mark.parametrize("left", [0, 2])
@@ -49,7 +54,7 @@ def test_ratio_one_is_teacher_forcing(kind):
 
 def test_set_update_sets_the_teacher_forcing_ratio():
     schedule = LinearDecayConfig(updates=10, end=0.0)
-    sampling = ParallelSamplingConfig(teacher_forcing_ratio=schedule, sampler="gumbel").build(VOCAB_IDS)
+    sampling = construct(ParallelSamplingConfig(teacher_forcing_ratio=schedule, sampler="gumbel"), VOCAB_IDS)
     sampling.set_update(6)
     assert sampling.ratio == pytest.approx(0.5)
     torch.manual_seed(0)
@@ -61,10 +66,10 @@ def test_a_pass_without_gradient_takes_none_from_the_next_in_bf16():
     torch.manual_seed(0)
     model, batch = MODELS["transformer"].build(VOCAB, VOCAB).train(), make_batch()
     schedule = LinearDecayConfig(updates=1, end=0.0)
-    sampling = ParallelSamplingConfig(teacher_forcing_ratio=schedule, sampler="argmax").build(VOCAB_IDS)
+    sampling = construct(ParallelSamplingConfig(teacher_forcing_ratio=schedule, sampler="argmax"), VOCAB_IDS)
     sampling.set_update(10)
-    confident = ConfidenceAwareConfig(golden=0.0).build(VOCAB_IDS)
-    for objective in (CrossEntropy(sampling, 0.1), RDrop(confident, 0.1, 1.0)):
+    confident = construct(ConfidenceAwareConfig(golden=0.0), VOCAB_IDS)
+    for objective in (CrossEntropy(sampling, 0.1), RDrop(RDropConfig(weight=1.0), objective_inputs(confident, 0.1))):
         model.zero_grad()
         with torch.autocast("cpu", torch.bfloat16):
             losses = model(batch, objective)

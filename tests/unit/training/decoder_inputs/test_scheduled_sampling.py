@@ -6,15 +6,16 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from mtkit.config import construct
 from mtkit.corpus.order.batch import Target
 from mtkit.training.decoder_inputs.config import LinearDecayConfig, ScheduledSamplingConfig, TeacherForcingConfig
+from mtkit.training.decoder_inputs.interface import SAMPLERS
 from mtkit.training.decoder_inputs.scheduled_sampling import (
     TRUTH_MASKS,
     ScheduledSampling,
     TeacherForcing,
     step_by_step,
 )
-from mtkit.training.decoder_inputs.target_tokens import SAMPLERS
 from tests.toy.decoders import MODELS, VOCAB_IDS, gradients, make_batch, make_model
 
 every_model = pytest.mark.parametrize("config", MODELS.values(), ids=MODELS)
@@ -49,8 +50,8 @@ def test_without_truth_the_decoder_reads_its_own_argmax(config):
 def test_eval_mode_and_ratio_one_read_the_truth():
     model, batch = make_model(MODELS["bahdanau"]), make_batch()
     expected = TeacherForcing()(model, batch)
-    always = ScheduledSampling(lambda i: 1.0, TRUTH_MASKS["token"], SAMPLERS["multinomial"])
-    never = ScheduledSampling(lambda i: 0.0, TRUTH_MASKS["token"], SAMPLERS["multinomial"])
+    always, never = (ScheduledSampling(ScheduledSamplingConfig(), VOCAB_IDS) for _ in range(2))
+    always.ratio, never.ratio = 1.0, 0.0
     assert_close(always(model, batch), expected)
     assert not torch.allclose(never(model, batch), expected)
     assert_close(never(model.eval(), batch), expected)
@@ -61,7 +62,7 @@ def test_eval_mode_and_ratio_one_read_the_truth():
 def test_the_same_seed_gives_the_same_states(per, sampler):
     model, batch = make_model(MODELS["bahdanau"]), make_batch()
     schedule = LinearDecayConfig(updates=1, end=0.5)
-    sampling = ScheduledSamplingConfig(teacher_forcing_ratio=schedule, per=per, sampler=sampler).build(VOCAB_IDS)
+    sampling = construct(ScheduledSamplingConfig(teacher_forcing_ratio=schedule, per=per, sampler=sampler), VOCAB_IDS)
     sampling.set_update(2)
     states = []
     for seed in (3, 3):
@@ -82,11 +83,11 @@ def test_truth_masks_have_the_given_probability():
 
 def test_set_update_sets_the_teacher_forcing_ratio():
     config = ScheduledSamplingConfig(teacher_forcing_ratio=LinearDecayConfig(updates=10, end=0.0))
-    sampling = config.build(VOCAB_IDS)
+    sampling = construct(config, VOCAB_IDS)
     assert sampling.ratio == 1.0
     sampling.set_update(1)
     assert sampling.ratio == 1.0
     sampling.set_update(6)
     assert sampling.ratio == pytest.approx(0.5)
     assert config.ratio_at(6) == sampling.ratio
-    TeacherForcingConfig().build(VOCAB_IDS).set_update(6)
+    construct(TeacherForcingConfig(), VOCAB_IDS).set_update(6)

@@ -1,7 +1,7 @@
 import torch
 
 from mtkit.corpus.order.batch import Target
-from mtkit.training.decoder_inputs.target_tokens import TargetTokens
+from mtkit.training.decoder_inputs.interface import TargetTokens
 
 
 def test_previous_column_skips_padding():

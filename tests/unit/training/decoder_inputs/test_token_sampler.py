@@ -1,7 +1,7 @@
 import torch
 from torch.testing import assert_close
 
-from mtkit.training.decoder_inputs.target_tokens import SAMPLERS, make_sampler
+from mtkit.training.decoder_inputs.interface import SAMPLERS, make_sampler
 
 
 def test_samples_follow_the_distribution():

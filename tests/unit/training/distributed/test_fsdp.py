@@ -5,7 +5,7 @@ import torch
 from mtkit.layers.config import RoPEConfig
 from mtkit.layers.variants.config import LongformerConfig, PerformerConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.training.distributed.fsdp import UnshardedReplica
+from mtkit.training.distributed import UnshardedReplica
 from mtkit.training.weights import load_weights, weights
 from tests.toy.training import VOCAB, toy_batch
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from mtkit.training.checkpoints.checkpoint import checkpoint_path, read_checkpoint
-from mtkit.training.distributed.process_group import SINGLE_PROCESS, init_process_group
+from mtkit.training.distributed import SINGLE_PROCESS, init_process_group
 from mtkit.training.monitoring.log import parse_line
 from tests.toy.ranked_training import (
     LAYERDROP,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mtkit.training.monitoring import busy_machine
-from mtkit.training.monitoring.busy_machine import BusyMachine, CpuTimes, read_cpu_times
+from mtkit.training.monitoring import meter
+from mtkit.training.monitoring.meter import BusyMachine, CpuTimes, read_cpu_times
 
 
 def detector(threads, cores, shares, processes=1):
@@ -59,8 +59,8 @@ def test_times_of_this_machine(tmp_path, monkeypatch):
     if first is not None and second is not None:
         assert all(a <= b for a, b in zip(first, second, strict=True))
     (tmp_path / "stat").write_text("cpu  100 20 3 9999 9999 4 5 6 7 8\ncpu0 1 1 1\n")
-    monkeypatch.setattr(busy_machine, "STAT", tmp_path / "stat")
+    monkeypatch.setattr(meter, "STAT", tmp_path / "stat")
     monkeypatch.setattr("os.sysconf", lambda name: 2)
     assert read_cpu_times().machine == (100 + 20 + 3 + 4 + 5 + 6) / 2
-    monkeypatch.setattr(busy_machine, "STAT", tmp_path / "none")
+    monkeypatch.setattr(meter, "STAT", tmp_path / "none")
     assert BusyMachine(2, cores=2).warning(1.0) is None

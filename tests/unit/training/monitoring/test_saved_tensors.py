@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from mtkit.training.monitoring.saved_tensors import SavedTensorBytes
+from mtkit.training.memory import SavedTensorBytes
 
 
 def test_each_storage_counts_once_and_parameters_do_not_count() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mtkit.errors import Interrupted, MissingExtraError
 from mtkit.pipeline import stages
-from mtkit.training.monitoring import trackers
+from mtkit.training.monitoring import log
 from tests.toy import runs
 from tests.toy.training import events, signal_at, toy_config, toy_train
 
@@ -62,11 +62,11 @@ def test_the_telemetry_of_mlflow_is_off_when_it_is_imported(tmp_path, monkeypatc
     monkeypatch.delenv("MLFLOW_DISABLE_TELEMETRY", raising=False)
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(MissingExtraError):
-        trackers.Mlflow(tmp_path, "run", 0)
+        log.Mlflow(tmp_path, "run", 0)
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "false")
     with pytest.raises(MissingExtraError):
-        trackers.Mlflow(tmp_path, "run", 0)
+        log.Mlflow(tmp_path, "run", 0)
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "false"
 
 
@@ -112,7 +112,7 @@ def test_mlflow_in_a_local_folder(tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     for _ in range(2):
-        tracker = trackers.Mlflow(tmp_path, "toy", 0)
+        tracker = log.Mlflow(tmp_path, "toy", 0)
         tracker.log({"train/loss": 2.5}, 5)
         tracker.close()
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
@@ -125,7 +125,7 @@ def test_mlflow_in_a_local_folder(tmp_path, monkeypatch):
 def test_wandb_offline(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    tracker = trackers.Wandb(tmp_path, "toy", 0)
+    tracker = log.Wandb(tmp_path, "toy", 0)
     tracker.log({"train/loss": 2.5}, 5)
     tracker.close()
     assert list(tmp_path.rglob("*.wandb"))

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from mtkit.config import construct
 from mtkit.training import chunked_loss
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.objectives import distillation as distillation_module
@@ -33,7 +34,7 @@ def perturbed(model):
 def distillation(teacher, **weights) -> Distillation:
     """The objective as the configuration builds it, with teacher forcing."""
     inputs = ObjectiveInputs(TeacherForcing(), 0.1, vocab_ids=None, translation_sampler=None, teacher=teacher)
-    return DistillationConfig(teacher=Path("unused"), **weights).build(inputs)
+    return construct(DistillationConfig(teacher=Path("unused"), **weights), inputs)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])

@@ -23,11 +23,18 @@ from mtkit.models.transformer.config import (
     TransformerConfig,
 )
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.objectives.config import GuidedAlignmentConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.objectives.guided_alignment import GuidedAlignment, LexiconTable
 from tests.toy.decoders import MODELS, VOCAB, assert_same_gradients, make_batch, make_model
+from tests.toy.training import objective_inputs
 
 ALIGNED_LAYERS = {1: 0, 2: 0, 3: 1}  # decoder layers -> the last but one, Garg et al. 2019, sec. 5
+
+
+def guided_alignment(smoothing, weight, lexicon):
+    inputs = objective_inputs(TeacherForcing(), smoothing, lexicon=lexicon)
+    return GuidedAlignment(GuidedAlignmentConfig(weight=weight), inputs)
 
 
 def random_lexicon(seed: int = 4) -> tuple[Lexicon, dict[tuple[int, int], float]]:
@@ -58,7 +65,7 @@ def test_the_loss_is_that_of_words_and_of_the_first_head(layers: int) -> None:
     config = TransformerConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=1, decoder_layers=layers, dropout=0.0)
     model, batch = make_model(config), make_batch()
     lexicon, table = random_lexicon()
-    losses = GuidedAlignment(0.1, 0.7, lexicon)(model, batch)
+    losses = guided_alignment(0.1, 0.7, lexicon)(model, batch)
     with weights_with_gradient(model, ALIGNED_LAYERS[layers]) as weights:
         hidden = model.decode_states(batch.source, batch.target)[batch.loss_mask]
     target = batch.labels[batch.loss_mask]
@@ -120,9 +127,9 @@ def test_the_guided_attention_is_the_one_that_decoding_reads(sharing) -> None:  
 def test_without_a_lexicon_or_the_layer_it_is_cross_entropy() -> None:
     model, batch = make_model(MODELS["transformer"]), make_batch()
     words = CrossEntropy(TeacherForcing(), 0.1)(model, batch).sum
-    assert_same_gradients(model, GuidedAlignment(0.1, 0.7, None)(model, batch).sum, words)
+    assert_same_gradients(model, guided_alignment(0.1, 0.7, None)(model, batch).sum, words)
     model.decoder.layerdrop = 1.0  # every layer is skipped
-    losses = GuidedAlignment(0.1, 0.7, random_lexicon()[0])(model, batch)
+    losses = guided_alignment(0.1, 0.7, random_lexicon()[0])(model, batch)
     assert losses.extra == {"alignment": torch.zeros((), dtype=torch.float64)}
     assert_close(losses.sum, CrossEntropy(TeacherForcing(), 0.1)(model, batch).sum)
 
@@ -133,7 +140,7 @@ def test_attention_that_is_exactly_zero_gives_a_finite_gradient(monkeypatch: pyt
     monkeypatch.setattr(
         type(model), "decode_with_attention", lambda self, *sides: (hidden, attention * torch.tensor([0.0, 1.0, 1.0]))
     )
-    losses = GuidedAlignment(0.0, 1.0, random_lexicon()[0])(model, batch)
+    losses = guided_alignment(0.0, 1.0, random_lexicon()[0])(model, batch)
     gradients = torch.autograd.grad(losses.sum, list(model.parameters()), allow_unused=True)
     assert all(gradient.isfinite().all() for gradient in gradients if gradient is not None)
 
@@ -150,7 +157,7 @@ def test_training_makes_the_head_look_at_the_aligned_words() -> None:
     real, pos, labels = torch.ones_like(source, dtype=torch.bool), torch.arange(3).expand(3, -1), source.flip(1)
     read = torch.cat([torch.full((3, 1), 2), labels[:, :2]], 1)
     batch = Batch(Source(source, real, pos), Target(read, real, pos), labels, real, torch.arange(3))
-    objective, optimiser = GuidedAlignment(0.0, 1.0, lexicon), torch.optim.Adam(model.parameters(), 0.02)
+    objective, optimiser = guided_alignment(0.0, 1.0, lexicon), torch.optim.Adam(model.parameters(), 0.02)
     for _ in range(80):
         optimiser.zero_grad()
         objective(model, batch).sum.backward()
@@ -163,4 +170,4 @@ def test_training_makes_the_head_look_at_the_aligned_words() -> None:
 
 def test_another_model_is_refused() -> None:
     with pytest.raises(TypeError, match="has no attention of all steps"):
-        GuidedAlignment(0.1, 0.7, None)(make_model(MODELS["rnn"]), make_batch())
+        guided_alignment(0.1, 0.7, None)(make_model(MODELS["rnn"]), make_batch())

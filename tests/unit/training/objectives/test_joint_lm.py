@@ -8,10 +8,16 @@ from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.objectives.config import JointLMConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy, JointLM
+from tests.toy.training import objective_inputs
 
 V, B, S, T = 11, 2, 5, 4
 SHAPE = {"d_model": 8, "d_ff": 8, "num_heads": 2, "dropout": 0.0, "decoder_layers": 1}
+
+
+def joint_lm(smoothing, source_weight):
+    return JointLM(JointLMConfig(source_weight=source_weight), objective_inputs(TeacherForcing(), smoothing))
 
 
 def batch():
@@ -24,7 +30,7 @@ def batch():
 def test_joint_lm_is_the_cross_entropy_of_both_sides():
     model = DecoderOnlyConfig(**SHAPE, source_visibility="causal").build(V, V).double()
     data = batch()
-    losses = JointLM(0.1, 0.25)(model, data)
+    losses = joint_lm(0.1, 0.25)(model, data)
     plain = CrossEntropy(TeacherForcing(), 0.1)(model, data)
     states, _ = model.forward_both(data.source, data.target)
     source_loss = 0.0
@@ -39,10 +45,10 @@ def test_joint_lm_is_the_cross_entropy_of_both_sides():
 
 def test_gradients_reach_the_whole_model():
     model = DecoderOnlyConfig(**SHAPE, source_visibility="causal").build(V, V)
-    JointLM(0.0, 1.0)(model, batch()).sum.backward()
+    joint_lm(0.0, 1.0)(model, batch()).sum.backward()
     assert all(p.grad is not None for p in model.parameters())
 
 
 def test_other_models_are_rejected():
     with pytest.raises(ValueError, match="needs a decoder-only model, this is a Transformer"):
-        JointLM(0.0, 1.0)(TransformerConfig(**SHAPE).build(V, V), batch())
+        joint_lm(0.0, 1.0)(TransformerConfig(**SHAPE).build(V, V), batch())

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from mtkit.config import construct
 from mtkit.corpus.order.batch import Batch
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
@@ -56,7 +57,7 @@ def test_resuming_is_exact(tmp_path):
     def learner(config):
         torch.manual_seed(config.seed)
         model = TransformerConfig(**SHAPE).build(VOCAB, VOCAB)
-        return build_learner(model, config.objective.build(objective_inputs_of(config)), config=config)
+        return build_learner(model, construct(config.objective, objective_inputs_of(config)), config=config)
 
     config = toy_config(objective=MaskedLMConfig(), max_updates=12)
     short = toy_config(objective=MaskedLMConfig(), max_updates=12, max_hours=1e-9)

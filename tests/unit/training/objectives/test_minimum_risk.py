@@ -6,6 +6,7 @@ from typing import ClassVar
 import pytest
 import torch
 
+from mtkit.config import construct
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
 from mtkit.training.objectives.config import MinimumRiskConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy
@@ -26,7 +27,7 @@ class AllTranslations(ToyTranslationSampler):
 
 
 def build(config, *, smoothing=0.1, sampler=None):
-    return config.build(ObjectiveInputs(TeacherForcing(), smoothing, VOCAB_IDS, sampler or AllTranslations()))
+    return construct(config, ObjectiveInputs(TeacherForcing(), smoothing, VOCAB_IDS, sampler or AllTranslations()))
 
 
 def test_expected_risk_is_the_expectation_over_all_candidates():

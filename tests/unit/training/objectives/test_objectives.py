@@ -1,5 +1,6 @@
 """Properties that all objectives share."""
 
+from mtkit.config import construct
 from mtkit.training.objectives.config import CrossEntropyConfig, MinimumRiskConfig, RDropConfig, UnlikelihoodConfig
 from mtkit.training.objectives.interface import ObjectiveInputs
 from tests.toy.decoders import VOCAB_IDS, AlternatingInput
@@ -15,5 +16,5 @@ def test_objectives_pass_the_update_on_to_their_decoder_input():
 
     inputs = ObjectiveInputs(Recorder(), 0.1, VOCAB_IDS, ToyTranslationSampler())
     for config in (CrossEntropyConfig(), RDropConfig(), UnlikelihoodConfig(), MinimumRiskConfig()):
-        config.build(inputs).set_update(7)
+        construct(config, inputs).set_update(7)
     assert updates == [7, 7, 7, 7]

@@ -2,13 +2,15 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.objectives.config import RDropConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy, RDrop
 from tests.toy.decoders import MODELS, AlternatingInput, assert_same_gradients, make_batch, make_model
+from tests.toy.training import objective_inputs
 
 
 def test_r_drop_equals_the_paper_in_torchs_functions():
     model, batch = make_model(MODELS["transformer"]), make_batch()
-    losses = RDrop(AlternatingInput(), 0.1, 3.0)(model, batch)
+    losses = RDrop(RDropConfig(weight=3.0), objective_inputs(AlternatingInput(), 0.1))(model, batch)
     alternating, target = AlternatingInput(), batch.labels[batch.loss_mask]
     p, q = (model.output(alternating(model, batch)).log_softmax(-1) for _ in range(2))
     ce = sum(F.cross_entropy(x, target, label_smoothing=0.1, reduction="sum") for x in (p, q))
@@ -20,5 +22,5 @@ def test_r_drop_equals_the_paper_in_torchs_functions():
 
 def test_r_drop_without_dropout_is_cross_entropy():
     model, batch = make_model(MODELS["rnn"]), make_batch()
-    losses = RDrop(TeacherForcing(), 0.1, 5.0)(model, batch)
+    losses = RDrop(RDropConfig(weight=5.0), objective_inputs(TeacherForcing(), 0.1))(model, batch)
     assert_same_gradients(model, losses.sum, CrossEntropy(TeacherForcing(), 0.1)(model, batch).sum)

@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from mtkit.training.optimisers.base import hidden_matrices, load_optimiser, optimiser_tensors, set_lr
+from mtkit.config import construct
 from mtkit.training.optimisers.config import AdamConfig, AdamWConfig, MuonConfig, OptimiserConfig, SGDConfig
+from mtkit.training.optimisers.optimisers import hidden_matrices, load_optimiser, optimiser_tensors, set_lr
 from tests.toy.training import ToyModel
 
 UNION = get_args(OptimiserConfig)
@@ -29,10 +30,10 @@ def updates(model, optimiser, numbers):
 @pytest.mark.parametrize("config", KINDS, ids=lambda config: config.kind)
 def test_resuming_from_the_saved_state_gives_the_same_bits(config):
     whole = net()
-    optimiser = config.build(whole)
+    optimiser = construct(config, whole)
     updates(whole, optimiser, range(3))
     half = copy.deepcopy(whole)
-    resumed = config.build(half)
+    resumed = construct(config, half)
     load_optimiser(resumed, half, {n: t.clone() for n, t in optimiser_tensors(optimiser, whole).items()})
     updates(whole, optimiser, range(3, 6))
     updates(half, resumed, range(3, 6))
@@ -43,7 +44,7 @@ def test_resuming_from_the_saved_state_gives_the_same_bits(config):
 def test_every_kind_states_the_size_of_its_state(config):
     model = nn.Linear(64, 64, bias=False)  # so large that a vector or a step count is less than a byte per weight
     model.embedding = nn.Embedding(64, 64)
-    optimiser = config.build(model)
+    optimiser = construct(config, model)
     model(model.embedding(torch.arange(64))).sum().backward()
     optimiser.step()
     sizes = [
@@ -55,7 +56,7 @@ def test_every_kind_states_the_size_of_its_state(config):
 
 def test_adamw_decays_matrices_only():
     model = net()
-    groups = AdamWConfig(weight_decay=0.3).build(model).param_groups
+    groups = construct(AdamWConfig(weight_decay=0.3), model).param_groups
     assert [group["weight_decay"] for group in groups] == [0.3, 0.0]
     assert [{p.dim() for p in group["params"]} for group in groups] == [{2}, {1}]
 
@@ -63,11 +64,11 @@ def test_adamw_decays_matrices_only():
 def test_frozen_parameters_are_left_out():
     model = net()
     model[0].weight.requires_grad_(False)
-    assert sum(len(group["params"]) for group in AdamConfig().build(model).param_groups) == 5
+    assert sum(len(group["params"]) for group in construct(AdamConfig(), model).param_groups) == 5
 
 
 def test_the_learning_rate_is_a_factor_of_each_groups_peak():
-    optimiser = AdamWConfig(learning_rate=0.5).build(net())
+    optimiser = construct(AdamWConfig(learning_rate=0.5), net())
     optimiser.param_groups[1]["peak_lr"] = 0.1
     assert set_lr(optimiser, 0.5) == 0.25
     assert [group["lr"] for group in optimiser.param_groups] == [0.25, 0.05]
@@ -76,10 +77,10 @@ def test_the_learning_rate_is_a_factor_of_each_groups_peak():
 def test_muon_leaves_embeddings_output_and_vectors_to_adamw():
     model = ToyModel()
     assert [p.shape for p in hidden_matrices(model)] == [model.mix.weight.shape]
-    groups = MuonConfig(weight_decay=0.3).build(model).param_groups
+    groups = construct(MuonConfig(weight_decay=0.3), model).param_groups
     assert [[id(p) for p in group["params"]] for group in groups[:2]] == [
         [id(model.mix.weight)],
         [id(model.embed.weight)],
     ]
     assert [group["weight_decay"] for group in groups] == [0.3, 0.3, 0.0]
-    assert set_lr(MuonConfig(learning_rate=0.5).build(model), 0.5) == 0.25
+    assert set_lr(construct(MuonConfig(learning_rate=0.5), model), 0.5) == 0.25

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from mtkit.errors import ComputeError
-from mtkit.training.robustness.numerics import deterministic_algorithms
+from mtkit.training.numerics import deterministic_algorithms
 from tests.toy.training import toy_config, toy_train, toy_validate
 
 MESSAGE = (

@@ -1,6 +1,7 @@
 import pytest
 
-from mtkit.training.robustness.divergence import DivergenceConfig, LossTrend
+from mtkit.training.config import DivergenceConfig
+from mtkit.training.progress import LossTrend
 
 CONFIG = DivergenceConfig(loss_factor=2.0, updates=3, nll_factor=1.5, lr_shrink=0.5, max_recoveries=2)
 

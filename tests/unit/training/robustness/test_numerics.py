@@ -10,10 +10,10 @@ import torch
 
 from mtkit.layers import matmul
 from mtkit.training.checkpoints.checkpoint import list_checkpoints, read_state
-from mtkit.training.distributed.process_group import SINGLE_PROCESS
+from mtkit.training.distributed import SINGLE_PROCESS
 from mtkit.training.loop import train
 from mtkit.training.monitoring.log import Log, PlainDisplay
-from mtkit.training.robustness.numerics import Numerics
+from mtkit.training.numerics import Numerics
 from mtkit.training.run import TrainingRun
 from tests.toy.training import ToyLoader, events, toy_config, toy_learner, toy_train
 

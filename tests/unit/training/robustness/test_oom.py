@@ -10,7 +10,7 @@ from mtkit.errors import ComputeError, Interrupted
 from mtkit.training.learner import build_learner
 from mtkit.training.loop import accumulate_gradients
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.robustness.oom import MicroBatchSplitter
+from mtkit.training.oom import MicroBatchSplitter
 from tests.toy.training import (
     TeacherForced,
     ToyModel,

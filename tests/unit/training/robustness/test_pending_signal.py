@@ -8,7 +8,7 @@ import pytest
 
 from mtkit.errors import Interrupted
 from mtkit.signals import HANDLED, RaisedSignals, SignalReceived
-from mtkit.training.robustness.pending_signal import PendingSignal
+from mtkit.training.pending_signal import PendingSignal
 
 
 @pytest.mark.parametrize("number", HANDLED)
@@ -72,7 +72,7 @@ def test_inside_an_interruptible_block_it_raises_at_once():
 def test_a_second_ctrl_c_ends_the_process_at_once():
     program = """
 import os, signal
-from mtkit.training.robustness.pending_signal import PendingSignal
+from mtkit.training.pending_signal import PendingSignal
 with PendingSignal():
     os.kill(os.getpid(), signal.SIGINT)
     print("still here", flush=True)

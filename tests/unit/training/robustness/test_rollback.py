@@ -9,10 +9,9 @@ import pytest
 from mtkit.errors import ComputeError, Interrupted
 from mtkit.training.checkpoints.averaging import average_checkpoints, translation_weights
 from mtkit.training.checkpoints.checkpoint import list_checkpoints, read_state
-from mtkit.training.checkpoints.config import CheckpointAverageConfig, RetentionConfig
+from mtkit.training.config import CheckpointAverageConfig, DivergenceConfig, RetentionConfig
 from mtkit.training.monitoring.validation import Validation
 from mtkit.training.objectives.cross_entropy import CrossEntropy
-from mtkit.training.robustness.divergence import DivergenceConfig
 from tests.toy.training import (
     PoisonedCrossEntropy,
     TeacherForced,

@@ -1,13 +1,14 @@
-"""Search for the largest micro-batch that fits into memory: `training.batch_tokens: auto`."""
+"""Memory of a training, measured; and the largest micro-batch that fits into it: `training.batch_tokens: auto`."""
 
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -17,20 +18,10 @@ from mtkit.hardware import free_memory
 from mtkit.training.learner import Learner
 
 MEMORY_FRACTION = {"cpu": 0.5, "cuda": 0.9}  # of the free memory; other programs use a CPU's too
-
-
 MAX_TOKENS = {"cpu": 8192, "cuda": 65536}  # more makes nothing faster, and an epoch has few updates
-
-
 PROBE_TOKENS = 1024  # of the smaller probe; more than a chunk of the loss (chunked_loss.CHUNK_SIZE)
-
-
 STATE_BYTES = 12  # of optimiser and EMA per weight, at most
-
-
 MULTIPLE_OF = 64  # tokens; the result is rounded down to a multiple
-
-
 MakeBatch = Callable[[int, int], Batch]  # (sentences, length with eos) -> a micro-batch without padding
 
 
@@ -140,3 +131,38 @@ def forward_backward(learner: Learner, batch: Batch) -> None:
     for losses in learner.losses([batch], 1):
         learner.backward(losses.sum / losses.tokens)
         losses.sum.item()  # waits for a GPU
+
+
+class SavedTensorBytes:
+    """Pack hook for `torch.autograd.graph.saved_tensors_hooks` that counts the saved bytes.
+
+    Each storage counts once; the parameters of the model do not count.
+
+    Attributes:
+        by_group: saved bytes by what `group` returned when they were saved.
+    """
+
+    def __init__(self, model: nn.Module, group: Callable[[], str] = str) -> None:
+        """Count nothing yet; `group` names what is computing, such as a module's path (default: one empty name)."""
+        self.by_group: Counter[str] = Counter()
+        self._group = group
+        self._seen = {_storage_id(parameter) for parameter in model.parameters()}
+
+    @property
+    def total(self) -> int:
+        """Saved bytes of all groups."""
+        return self.by_group.total()
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        """Count a tensor that autograd saves, and save it unchanged."""
+        storage = _storage_id(tensor)
+        if storage not in self._seen:
+            self._seen.add(storage)
+            self.by_group[self._group()] += tensor.untyped_storage().nbytes()
+        return tensor
+
+
+def _storage_id(tensor: Tensor) -> int:
+    """Address of the tensor's memory; on the meta device, which has none, that of the storage object."""
+    storage = tensor.untyped_storage()
+    return storage._cdata if tensor.is_meta else storage.data_ptr()

@@ -1,4 +1,4 @@
-"""Optimisers: parameter groups, learning rates, the state as named tensors, and the kinds that torch lacks.
+"""Optimisers: parameter groups, learning rates, the state as named tensors, and the kinds of a recipe.
 
 Every parameter group stores its peak learning rate, which the schedule scales. With FSDP a parameter and its state are
 sharded: an optimiser whose `step` is written here computes with `local_shard` of them (see Lion), or sets
@@ -7,13 +7,22 @@ sharded: an optimiser whose `step` is written here computes with `local_shard` o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from mtkit.training.distributed.fsdp import local_shard, shard_like
+from mtkit.training.distributed import local_shard, shard_like
+from mtkit.training.optimisers.config import (
+    AdadeltaConfig,
+    AdafactorConfig,
+    AdamConfig,
+    AdamWConfig,
+    LionConfig,
+    MuonConfig,
+    SGDConfig,
+)
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
@@ -58,7 +67,7 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dic
 
 def load_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Restore the state that `optimiser_tensors` returned; learning rates and other options stay the recipe's."""
-    index = {p: i for i, p in enumerate(_grouped_parameters(optimiser))}
+    index = {p: i for i, p in enumerate(p for group in optimiser.param_groups for p in group["params"])}
     number = {name: index[p] for name, p in model.named_parameters() if p in index}
     state: dict[int, dict[str, Tensor]] = {}
     own = dict(model.named_parameters())
@@ -69,9 +78,49 @@ def load_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: 
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
-def _grouped_parameters(optimiser: torch.optim.Optimizer) -> Iterable[nn.Parameter]:
-    for group in optimiser.param_groups:
-        yield from group["params"]
+def adam(config: AdamConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """Adam over all trainable parameters."""
+    return torch.optim.Adam(
+        with_peak_lr([{"params": trainable(model)}], config.learning_rate),
+        lr=config.learning_rate,
+        betas=(config.beta1, config.beta2),
+        eps=config.eps,
+        fused=True,  # measured: see tools/benchmarks/NOTES.md
+    )
+
+
+def adamw(config: AdamWConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """Adam with decoupled weight decay of the matrices."""
+    return _adamw(weight_decay_groups(model, config.weight_decay, config.learning_rate), config)
+
+
+def _adamw(groups: list[dict[str, Any]], config: AdamWConfig | MuonConfig) -> torch.optim.AdamW:
+    return torch.optim.AdamW(
+        groups, lr=config.learning_rate, betas=(config.beta1, config.beta2), eps=config.eps, fused=True
+    )
+
+
+def adadelta(config: AdadeltaConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """Adadelta over all trainable parameters."""
+    groups = with_peak_lr([{"params": trainable(model)}], config.learning_rate)
+    return torch.optim.Adadelta(groups, lr=config.learning_rate, rho=config.rho, eps=config.eps)
+
+
+def sgd(config: SGDConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """Stochastic gradient descent over all trainable parameters."""
+    groups = with_peak_lr([{"params": trainable(model)}], config.learning_rate)
+    return torch.optim.SGD(groups, lr=config.learning_rate, momentum=config.momentum)
+
+
+def adafactor(config: AdafactorConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """Adafactor with weight decay of the matrices."""
+    return torch.optim.Adafactor(
+        weight_decay_groups(model, config.weight_decay, config.learning_rate),
+        lr=config.learning_rate,
+        beta2_decay=-config.decay_rate,
+        eps=(None, config.min_scale),
+        d=config.clip_threshold,
+    )
 
 
 class Lion(torch.optim.Optimizer):
@@ -79,16 +128,12 @@ class Lion(torch.optim.Optimizer):
 
     c = beta1 m + (1 - beta1) g;  w <- w - lr (sign(c) + decay w);  m <- beta2 m + (1 - beta2) g. The state is one
     number per weight, m; Adam's is two.
-
-    Args:
-        params: parameter groups, which may set `lr` and `weight_decay`.
-        lr, beta1, beta2, weight_decay: of groups that do not set them.
     """
 
-    def __init__(
-        self, params: Iterable[dict[str, Any]], *, lr: float, beta1: float, beta2: float, weight_decay: float
-    ) -> None:
-        super().__init__(params, {"lr": lr, "beta1": beta1, "beta2": beta2, "weight_decay": weight_decay})
+    def __init__(self, config: LionConfig, model: nn.Module) -> None:
+        groups = weight_decay_groups(model, config.weight_decay, config.learning_rate)
+        defaults = {"lr": config.learning_rate, "beta1": config.beta1, "beta2": config.beta2}
+        super().__init__(groups, {**defaults, "weight_decay": config.weight_decay})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -128,3 +173,26 @@ def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
     linear = [module for name, module in model.named_modules() if isinstance(module, nn.Linear) and name != "output"]
     weights = [weight for module in linear for weight in module.parameters(recurse=False) if weight.dim() == 2]
     return [weight for weight in weights if id(weight) not in embeddings]
+
+
+def muon(config: MuonConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """Muon of the hidden matrices, and AdamW of all other weights."""
+    hidden = {id(p) for p in hidden_matrices(model)}
+    matrices = [p for p in trainable(model) if id(p) in hidden]
+    rest = [p for p in trainable(model) if id(p) not in hidden]
+    groups = [
+        {"params": [p for p in rest if p.dim() >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in rest if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    others = _adamw(with_peak_lr(groups, config.learning_rate), config)
+    if not matrices:
+        return others
+    orthogonalised = torch.optim.Muon(
+        with_peak_lr([{"params": matrices}], config.learning_rate),
+        lr=config.learning_rate,
+        weight_decay=config.weight_decay,
+        momentum=config.momentum,
+        ns_steps=config.ns_steps,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    return CombinedOptimizer([orthogonalised, others])

@@ -28,7 +28,7 @@ from mtkit.pipeline.train_stage import build_run_learner
 from mtkit.pipeline.validator import build_validator
 from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.training.distributed.process_group import SINGLE_PROCESS
+from mtkit.training.distributed import SINGLE_PROCESS
 from mtkit.training.learner import Learner
 from mtkit.training.loop import accumulate_gradients
 from mtkit.training.optimisers.schedule import LinearConfig

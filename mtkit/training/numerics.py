@@ -1,4 +1,7 @@
-"""Numerics: what the bits of a training's float arithmetic depend on, besides recipe, data and number of updates.
+"""Numerics of a training: the number format, the seeds of its random numbers, and what its bits depend on besides.
+
+Random numbers of a micro-batch depend on (seed, update, micro-batch) only. Checkpoints therefore store no generator
+state, resuming is exact, and random numbers that a validation draws have no effect on the training.
 
 Sums of floats depend on their order. torch divides some of them among its threads (the gradient of a layer norm's
 weights, the sum of all losses), and its kernels differ between versions, instruction sets and devices. Two trainings of
@@ -7,18 +10,92 @@ one recipe with equal numerics end with the same bits; with others they agree up
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import random
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 
-from mtkit.errors import ComputeError
+from mtkit.errors import ComputeError, RecipeError
+from mtkit.hardware import has_bf16
 from mtkit.layers.matmul import LIBRARIES, chosen_library, use_library
-from mtkit.training.distributed.process_group import ProcessGroup
+from mtkit.models.interface import TranslationModel
+from mtkit.training.config import PrecisionName
+from mtkit.training.distributed import ProcessGroup
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Number format on a device.
+
+    Attributes:
+        name: float32, bf16 or fp16; never auto.
+        device: type of the device, `cpu` or `cuda`.
+        dtype: of matrix products; None for that of the weights.
+    """
+
+    name: PrecisionName
+    device: str
+    dtype: torch.dtype | None
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Return the context of a forward pass."""
+        return nullcontext() if self.dtype is None else torch.autocast(self.device, self.dtype)
+
+
+def resolve_precision(requested: PrecisionName, device: torch.device) -> Precision:
+    """Return the format that `training.precision` selects on a device.
+
+    `auto` selects bf16 only where the hardware has instructions for it, since emulated bf16 is slower than float32.
+
+    Raises:
+        RecipeError: fp16 without a GPU.
+    """
+    if requested == "fp16" and device.type != "cuda":
+        raise RecipeError("training.precision: fp16 needs a GPU; choose bf16, float32 or auto")
+    name: PrecisionName = requested if requested != "auto" else ("bf16" if has_bf16(device) else "float32")
+    dtypes: dict[PrecisionName, torch.dtype | None] = {"float32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+    return Precision(name=name, device=device.type, dtype=dtypes[name])
+
+
+def compile_model(model: TranslationModel) -> None:
+    """Compile the layers of a model for training, on the device where it is; see CompiledCall.
+
+    The code around the layers, validation and search stay in eager mode. The names of the weights do not change.
+
+    Raises:
+        RecipeError: torch cannot compile on this machine.
+    """
+    device = next(model.parameters()).device
+    try:
+        torch.compile(torch.neg)(torch.zeros(2, device=device))  # fails at once without a compiler
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        requirement = "a C++ compiler such as g++" if device.type == "cpu" else "triton and a C compiler"
+        raise RecipeError(
+            f"training.compile: torch cannot compile here ({reason}); install {requirement}, or set it to false"
+        ) from error
+    model.compile_layers()
+
+
+def derive_seed(*numbers: int) -> int:
+    """Return a 63-bit seed that depends on all numbers and their order."""
+    text = ",".join(str(number) for number in numbers)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def seed_everything(*numbers: int) -> None:
+    """Seed the generators of Python, NumPy and torch (CPU and all devices) from the numbers."""
+    seed = derive_seed(*numbers)
+    random.seed(seed)
+    np.random.seed(seed & 0xFFFFFFFF)
+    torch.manual_seed(seed)
 
 
 @dataclass(frozen=True, kw_only=True)

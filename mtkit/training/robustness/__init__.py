@@ -1,1 +1,0 @@
-"""Handling of what goes wrong in a long training."""
