@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from itertools import pairwise
 from keyword import iskeyword
@@ -12,11 +13,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mtkit import __version__
-from mtkit.cli.examples import EXAMPLES
 from mtkit.errors import UsageError
 
-# Commands by section of the help, with the folder of their modules in commands/. A command is imported when its name is
-# typed: importing all of them, and having typer read their options, takes a tenth of a second.
+# Commands by section of the help, with the folder of their modules in commands/. Typer reads the options of a command
+# when its name is typed, which for all of them takes a tenth of a second.
 SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Whole pipeline": ("pipeline", ("run", "new")),
     "Prepare text": ("text", ("fetch", "train-bpe", "train-vectors", "encode", "decode", "preprocess")),
@@ -30,7 +30,11 @@ COMMANDS = {name: folder for folder, names in SECTIONS.values() for name in name
 
 
 class SectionedGroup(TyperGroup):
-    """The `mtkit` command, whose help lists the commands by section."""
+    """The `mtkit` command, whose help lists the commands by section. A command is built when it is asked for."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name, None if there is none; called by the parser, for completions and by tests."""
+        return build_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write options and commands; called by the help formatter."""
@@ -39,9 +43,8 @@ class SectionedGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write one list for each section; called by the help formatter."""
-        width = formatter.width - 6 - max(map(len, COMMANDS))
         for title, (_, names) in SECTIONS.items():
-            rows = [(name, self.commands[name].get_short_help_str(width)) for name in names]
+            rows = [(name, _function(name)[1]) for name in names]
             rows[0] = (rows[0][0].ljust(max(map(len, COMMANDS))), rows[0][1])  # the same columns in all sections
             with formatter.section(title):
                 formatter.write_dl(rows)
@@ -110,8 +113,8 @@ class CheckedCommand(TyperCommand):
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
-def build_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
-    """The command line with these commands."""
+def build_app() -> Any:
+    """The command line."""
     app = typer.Typer(
         name="mtkit",
         cls=SectionedGroup,
@@ -120,12 +123,25 @@ def build_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
         context_settings=_SETTINGS,
     )
     app.callback()(_options)
-    for name in names:
-        function = name.replace("-", "_") + "_" * iskeyword(name)
-        command = getattr(import_module(f"mtkit.cli.commands.{COMMANDS[name]}.{function}"), function)
-        summary = (command.__doc__ or "").partition("\n")[0]
-        app.command(name, cls=CheckedCommand, short_help=summary, context_settings=_SETTINGS)(command)
-    return app
+    group: Any = typer.main.get_command(app)
+    group.commands = dict.fromkeys(COMMANDS)  # of which only the names are read, see SectionedGroup.get_command
+    return group
+
+
+@cache
+def build_command(name: str) -> Any:
+    """One command; its module is imported, and typer reads its options."""
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+    function, summary = _function(name)
+    app.command(name, cls=CheckedCommand, short_help=summary, context_settings=_SETTINGS)(function)
+    return typer.main.get_command(app)
+
+
+def _function(name: str) -> tuple[Any, str]:
+    """The function of a command, and what it does in one line."""
+    function = name.replace("-", "_") + "_" * iskeyword(name)
+    command = getattr(import_module(f"mtkit.cli.commands.{COMMANDS[name]}.{function}"), function)
+    return command, (command.__doc__ or "").partition("\n")[0]
 
 
 def _print_version(requested: bool) -> None:
@@ -148,3 +164,45 @@ def _options(
     the name of a built-in recipe; key=value arguments override its keys. `mtkit COMMAND --help` lists the options of a
     command.
     """
+
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "run": ("mtkit run train.en train.de --budget 2h", "mtkit run multi30k-transformer training.seed=2"),
+    "new": ("mtkit new train.en train.de --src-lang en --tgt-lang de -o en-de.yaml",),
+    "fetch": ("mtkit fetch multi30k",),
+    "train-bpe": ("mtkit train-bpe train.en train.de --vocab-size 8000 -o joint",),
+    "train-vectors": ("mtkit train-vectors train.de -o german.vec --dim 256",),
+    "encode": ("mtkit encode joint.model train.en > train.en.tokens",),
+    "decode": ("mtkit decode joint.model train.en.tokens",),
+    "preprocess": ("mtkit preprocess en-de.yaml",),
+    "train": ("mtkit train en-de.yaml training.max_updates=4000",),
+    "finetune": (
+        "mtkit finetune runs/en-de memory.tmx -o runs/mine --budget 30m",
+        "mtkit finetune runs/en-de mine.en mine.de --general train.en train.de -o runs/mine --keep-general 0.5",
+    ),
+    "watch": ("mtkit watch runs/en-de",),
+    "checkpoints": ("mtkit checkpoints runs/en-de",),
+    "average": ("mtkit average runs/en-de/checkpoints/update-* -o averaged",),
+    "study": ("mtkit study seeds.yaml --dry-run",),
+    "translate": (
+        "mtkit translate runs/en-de input.en -o output.de",
+        "mtkit translate runs/en-de input.en --n-best 5",
+    ),
+    "score": ("mtkit score runs/en-de --src input.en --ref output.de --json -",),
+    "evaluate": ("mtkit evaluate first.de second.de --ref reference.de", "mtkit evaluate runs/en-de --by-length"),
+    "bench": ("mtkit bench runs/en-de input.en --compute-type float32 --compute-type int8",),
+    "reproduce": ("mtkit reproduce --list",),
+    "keys": ("mtkit keys training",),
+    "describe": ("mtkit describe quickstart --compare runs/en-de",),
+    "plot": (
+        "mtkit plot runs/en-de -o curves.png",
+        'mtkit plot runs/en-de --attention "A dog sleeps." -o attention.png',
+    ),
+    "attention": ("mtkit attention runs/en-de --src valid.en --ref valid.de",),
+    "nearest": ("mtkit nearest german.vec Haus Hund",),
+    "doctor": ("mtkit doctor --no-speed",),
+    "import": ("mtkit import opus-mt-en-de -o en-de",),
+    "compress": ("mtkit compress runs/en-de --to int8 -o small",),
+    "export": ("mtkit export runs/en-de --to ctranslate2 -o exported",),
+    "serve": ("mtkit serve runs/en-de runs/de-en",),
+}

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from mtkit.cli.streams import is_terminal, terminal
+from mtkit.cli.printing import is_terminal, terminal
 from mtkit.display import format_clock, printable
 from mtkit.training.monitoring.log import Display, PlainDisplay
 

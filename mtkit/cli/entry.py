@@ -17,11 +17,16 @@ from typing import NoReturn
 import typer
 
 from mtkit import signals
-from mtkit.cli.app import COMMANDS, build_app
-from mtkit.cli.exit_codes import EXPECTED_ERRORS, is_bug, print_error, report_internal_error, to_mtkit_error
-from mtkit.cli.printing import print_notes
-from mtkit.cli.streams import discard_stdout, flush_stdout, prepare_streams
-from mtkit.cli.usage import accept_shell_name
+from mtkit.cli.app import build_app
+from mtkit.cli.exit_codes import (
+    EXPECTED_ERRORS,
+    accept_shell_name,
+    is_bug,
+    print_error,
+    report_internal_error,
+    to_mtkit_error,
+)
+from mtkit.cli.printing import discard_stdout, flush_stdout, prepare_streams, print_notes
 from mtkit.errors import MissingInputError, OutputClosedError
 from mtkit.hardware import limit_threads
 
@@ -110,7 +115,7 @@ def _invoke(words: list[str]) -> int:
         case ["version"]:
             words = ["--version"]
     words = [*accept_shell_name(words)]
-    command = typer.main.get_command(build_app(words[:1] if words[0] in COMMANDS else COMMANDS))
+    command = build_app()
     try:
         if COMPLETION_VARIABLE in os.environ:
             command.main(words, prog_name="mtkit", complete_var=COMPLETION_VARIABLE)

@@ -1,4 +1,4 @@
-"""Source lines of a command: from a file, a pipe, or a terminal with a prompt."""
+"""Source lines of a command: from a file, a pipe, or a terminal with a prompt and questions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from mtkit.cli.printing import print_notes
 from mtkit.errors import UsageError
 from mtkit.text.lines import decode_lines, read_lines
+
+if TYPE_CHECKING:
+    from mtkit.translate.lines import Line
+    from mtkit.translate.translation import Translation
+    from mtkit.translate.translator import Translator
 
 PROMPT = "> "
 
@@ -74,3 +82,63 @@ def _type_with_history() -> bytes | None:
         return (input(PROMPT) + "\n").encode(errors="surrogateescape")
     except EOFError:
         return None
+
+
+NUM_BEST = 5
+HINT = "a line is translated; /best shows other translations of the last one, /flags what was noticed; Ctrl-D ends"
+
+
+class Dialogue:
+    """Takes `/best` and `/flags` out of the lines that are typed, and answers them on stderr."""
+
+    def __init__(self) -> None:
+        self._questions = {"/best": self._best, "/flags": self._flags}
+        self._translator: Translator | None = None
+        self._typed: Line = ""
+        self._last: Translation | None = None
+
+    def loader(self, load: Callable[[], Translator]) -> Callable[[], Translator]:
+        """`load`, whose translator also answers questions."""
+
+        def keep() -> Translator:
+            self._translator = load()
+            return self._translator
+
+        return keep
+
+    def lines(self, lines: Iterable[Line], *, say_how: bool) -> Iterator[Line]:
+        """The lines without the questions; `say_how` names these first."""
+        from mtkit.translate.lines import text_of
+
+        print_notes([HINT] if say_how else [])
+        for line in lines:
+            if (answer := self._questions.get(text_of(line).strip())) is not None:
+                print_notes(answer())
+            else:
+                self._typed = line
+                yield line
+
+    def add(self, translation: Translation) -> None:
+        """Keep the last translation."""
+        self._last = translation
+
+    def _best(self) -> list[str]:
+        """The best translations of the last line with their scores."""
+        from mtkit.translate.output import SEPARATOR
+
+        if self._translator is None or self._last is None:
+            return ["nothing was translated yet"]
+        search = self._translator.search
+        if search.num_hypotheses == 1:  # greedy search has no other translations
+            search = search.with_plain_beam(NUM_BEST)
+        translator = self._translator.varied(search=replace(search, n_best=min(NUM_BEST, search.num_hypotheses)))
+        (translation,) = translator.translate([self._typed])
+        return [f"{each.score:.4f}{SEPARATOR}{each.hyp}" for each in translation.nbest]
+
+    def _flags(self) -> list[str]:
+        """Flags of the last translation, described."""
+        from mtkit.translate.progress import DESCRIPTIONS
+
+        if self._last is None:
+            return ["nothing was translated yet"]
+        return [f"{flag}: {DESCRIPTIONS[flag]}" for flag in self._last.flags] or ["nothing unusual"]

@@ -72,8 +72,6 @@ def test_version(run: Run) -> None:
         (["run", "x", "--max-epochs", "3"], "of a recipe are arguments: training.max_epochs=VALUE; see mtkit run"),
         (["preprocess", "x", "--budget", "3m"], "--budget: no such option; mtkit run and mtkit train have it; see"),
         (["translate", "x", "--epochs", "3"], "translate: --epochs: no such option; see mtkit translate --help"),
-        (["translate", "x", "--shortlist"], "translate: --shortlist: was removed, since it cost quality and"),
-        (["translate", "x", "--engine", "auto"], "translate: --engine: was removed: mtkit runs its models itself"),
         (["--verison"], "--verison: no such option; did you mean --version?"),
         (["translate", "m", "--n-best", "abc"], "translate: --n-best: 'abc' is not an integer; see mtkit translate"),
         (["translate", "m", "--sample", "hot"], "translate: --sample: 'hot' is not a number; see mtkit translate"),

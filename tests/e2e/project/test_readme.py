@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import typer
 
 from mtkit.cli import entry
 from mtkit.cli.app import build_app
@@ -71,7 +70,7 @@ def test_the_command_line_is_valid(words: list[str]) -> None:
     if words[0].startswith("-"):
         assert words in (["--help"], ["--version"])
     else:
-        command = typer.main.get_group(build_app()).commands[words[0]]
+        command = build_app().get_command(None, words[0])
         assert command.make_context(words[0], words[1:], resilient_parsing="--help" in words).args == []
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
-from mtkit.cli.app import COMMANDS
-from mtkit.cli.examples import EXAMPLES
+from mtkit.cli.app import COMMANDS, EXAMPLES
 from mtkit.translate.output import as_moses_n_best, as_n_best
 from mtkit.translate.translation import Alternative, Translation
 from tests.toy.sampling import sampled

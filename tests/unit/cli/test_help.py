@@ -9,10 +9,9 @@ import pytest
 import typer
 
 from mtkit.cli import entry
-from mtkit.cli.app import COMMANDS, build_app
-from mtkit.cli.examples import EXAMPLES
+from mtkit.cli.app import COMMANDS, EXAMPLES, build_app
 
-GROUP = typer.main.get_command(build_app())
+GROUP = build_app()
 
 
 @pytest.mark.parametrize("name", COMMANDS)

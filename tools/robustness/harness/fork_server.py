@@ -68,15 +68,13 @@ def import_everything() -> None:
             importlib.import_module(module.name)
     for name in IMPORTED_LATE:
         importlib.import_module(name)
-    import typer
-
     from mtkit.cli import entry
+    from mtkit.cli.app import build_command
     from mtkit.recipe.recipe import load_recipe
 
-    typer.main.get_command = functools.cache(typer.main.get_command)
-    app = entry.build_app()
-    typer.main.get_command(app)
-    entry.build_app = lambda names: app
+    entry.build_app = functools.cache(entry.build_app)
+    for name in entry.build_app().list_commands(None):
+        build_command(name)
     load_recipe("quickstart", [])  # fills the caches of the recipe's types
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from mtkit.cli.commands.translation.options.document import Encoding
+from mtkit.cli.commands.translation.options import Encoding
 from mtkit.cli.options import (
     Device,
     DocId,

@@ -7,49 +7,43 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from mtkit.cli.commands.translation.options.document import (
+from mtkit.cli.commands.translation.options import (
+    Alignments,
+    BeamSize,
+    Constraints,
     Encoding,
     Fields,
-    check_document_options,
-    flag_note,
-    model_languages,
-    translate_file,
-)
-from mtkit.cli.commands.translation.options.output import (
-    Alignments,
     Flags,
     FlushEvery,
-    Jsonl,
-    NBestFormat,
-    OutputFile,
-    OutputOptions,
-    Quiet,
-    Resume,
-)
-from mtkit.cli.commands.translation.options.search import (
-    BeamSize,
+    GlossaryFiles,
     HelpSearch,
+    Jsonl,
+    JsonlInput,
     LanguageModel,
     LanguageModelModeOption,
     LanguageModelWeight,
     LengthPenalty,
     MaxLength,
     NBest,
+    NBestFormat,
+    OutputFile,
+    OutputOptions,
+    Quiet,
+    Restore,
+    Resume,
     Sample,
     SearchOptions,
     Seed,
     Settings,
-    language_model_options,
-)
-from mtkit.cli.commands.translation.options.source import (
-    Constraints,
-    GlossaryFiles,
-    JsonlInput,
-    Restore,
     SourceFile,
     SourceOptions,
     SplitSentences,
     TargetPrefix,
+    check_document_options,
+    flag_note,
+    language_model_options,
+    model_languages,
+    translate_file,
 )
 from mtkit.cli.options import (
     Adapters,
@@ -124,8 +118,7 @@ def translate(
     A FILE whose name ends as that of a document, such as .docx, .html or .po, is one: its text is translated by
     sentences, and nothing else changes (docs/documents.md). Other files are plain text, or refused by their names.
     """
-    from mtkit.cli.dialogue import Dialogue
-    from mtkit.cli.input import is_interactive
+    from mtkit.cli.input import Dialogue, is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
     from mtkit.documents.choose import is_document, require_plain_text
     from mtkit.inference.library import native
