@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
-from mtkit.recipe.synonyms import ABBREVIATIONS, KEY_SYNONYMS, KIND_SYNONYMS, OTHER_ANSWERS, PARTS, REMOVED_KEYS
+from mtkit.recipe.synonyms import ABBREVIATIONS, KEY_SYNONYMS, KIND_SYNONYMS, OTHER_ANSWERS, PARTS
 from mtkit.recipe.type_hints import (
     MAX_DEPTH,
     dataclass_members,
@@ -47,7 +47,7 @@ def suggest_key(
 ) -> str:
     """End of a message about an unknown key: the key that is meant, or the known ones.
 
-    A removed key has a sentence of its own. Otherwise a synonym of another toolkit comes first, if it is in the same
+    A synonym of another toolkit comes first, if it is in the same
     section, then a key of another kind, a key of this section with similar words, a synonym or a key of another
     section, a misspelt key, and what has the most similar words in any section.
 
@@ -57,8 +57,6 @@ def suggest_key(
         other_kinds: kinds of that mapping that have the key; empty if none has.
         in_file: the key stands in a file, below its section; a key of the command line is a whole path.
     """
-    if path in REMOVED_KEYS:
-        return f"; {REMOVED_KEYS[path]}"
     section, dot, name = path.rpartition(".")
     name = _spelled(name, [*key_paths(root), *KEY_SYNONYMS])
     before = "" if in_file else section + dot

@@ -1,4 +1,4 @@
-"""Synonyms of recipe keys and kinds: the words of other toolkits, and mtkit's own former words.
+"""Synonyms of recipe keys and kinds: the words of other toolkits.
 
 Sources: JoeyNMT, OpenNMT-py, fairseq, Sockeye, Marian, Hugging Face Transformers, PyTorch. The table answers unknown
 keys in error messages. It gives no key a second name.
@@ -195,44 +195,6 @@ _TABLE = (
     # evaluation
     ("eval_metrics scorers", "evaluation.metrics", ""),
     ("sacrebleu_cfg eval_bleu_detok tokenizer_name", "evaluation.tokenize", "of sacreBLEU"),
-    # mtkit's own former words
-    ("most limit", "search.max_length.max", "in tokens"),
-    ("infill", "corpus.noise.infilling_rate", ""),
-    ("mean_span", "corpus.noise.mean_span_length", ""),
-    ("density", "corpus.noise.noise_density", ""),
-    ("mixtures", "model.encoder_attention.projected_length", ""),
-    ("half_split", "model.encoder_positions.rotate_half model.decoder_positions.rotate_half", ""),
-    ("stretch", "model.encoder_positions.interpolation_factor model.decoder_positions.interpolation_factor", ""),
-    ("coin", "training.decoder_input.per", "token or sentence"),
-    ("choice", "training.decoder_input.sampler", ""),
-    ("passes", "training.decoder_input.num_passes", ""),
-    ("search.max_length.a search.min_length.a", "search.max_length.factor search.min_length.factor", _LENGTH),
-    ("search.max_length.b search.min_length.b", "search.max_length.offset search.min_length.offset", _LENGTH),
-    ("training.checkpoint_average.checkpoints", "training.checkpoint_average.count", ""),
-    ("training.checkpoint_average.of", "training.checkpoint_average.which", "last or best"),
-    ("training.ema.every", "training.ema.update_every", ""),
-    ("training.optimiser.decay", "training.optimiser.decay_rate", "kind: adafactor"),
-    ("training.optimiser.clip", "training.optimiser.clip_threshold", "kind: adafactor"),
-    ("training.optimiser.least_scale", "training.optimiser.min_scale", "kind: adafactor"),
-    ("training.optimiser.iterations", "training.optimiser.ns_steps", "kind: muon"),
-    ("training.on_divergence.shrink", "training.on_divergence.lr_shrink", ""),
-    ("training.on_divergence.most", "training.on_divergence.max_recoveries", ""),
-    ("training.decoder_input.decay", "training.decoder_input.teacher_forcing_ratio", ""),
-    ("training.objective.with_reference", "training.objective.include_reference", ""),
-    ("corpus.cleaning.ratio_from", "corpus.cleaning.min_length_for_ratio", ""),
-    ("corpus.noise.delete", "corpus.noise.deletion_rate", ""),
-    ("corpus.noise.mask corpus.noise.rate", "corpus.noise.masking_rate", ""),
-    ("corpus.noise.masked", "corpus.noise.mask_replace_prob", ""),
-    ("corpus.noise.random", "corpus.noise.random_replace_prob", ""),
-    ("model.encoder_attention.first", "model.encoder_attention.global_bos", ""),
-    ("model.encoder_attention.last", "model.encoder_attention.global_eos", ""),
-    ("model.encoder_attention.every", "model.encoder_attention.global_stride", ""),
-    ("model.feed_forward.every", "model.feed_forward.moe_every", ""),
-    ("model.readout.pieces", "model.readout.num_pieces", ""),
-    # keys of a study
-    ("budget", "common", ""),
-    ("begin_from", "init_from_variant", ""),
-    ("by_length", "bleu_by_length", ""),
 )  # fmt: skip
 
 KEY_SYNONYMS = {
@@ -303,11 +265,6 @@ OTHER_ANSWERS = {
     "bos_token": "reserved tokens are fixed",
     "eos_token": "reserved tokens are fixed",
     "special_tokens": "reserved tokens are fixed",
-}
-
-# full path of a key without a successor -> end of the message
-REMOVED_KEYS = {
-    "model.encoder_attention.sentence_ends": "it was removed in 0.2; global_stride makes every n-th position global",
 }
 
 # (words, kinds or choices that they may stand for); the first that the key takes is suggested

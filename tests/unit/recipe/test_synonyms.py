@@ -89,13 +89,7 @@ def toy(tmp_path: Path) -> Path:
         ("training.batchsize=1", "no such key; did you mean training.batch_tokens? (sentences"),
         ("training.maxUpdates=1", "no such key; did you mean training.max_updates?"),
         ("training.d_ff=1", "no such key; did you mean model.d_ff?"),
-        ("search.min_length.a=1", "no such key; did you mean search.min_length.factor? (factor"),
         ("search.max_length.b=1", "no such key; did you mean search.max_length.offset? (factor"),
-        ("training.on_divergence={most: 2}", "no such key; did you mean training.on_divergence.max_recoveries?"),
-        (
-            "model.encoder_attention={kind: longformer, last: true}",
-            "no such key for kind longformer; did you mean mode",
-        ),
         ("model.layer_drop=0.1", "no such key for kind transformer; did you mean model.layerdrop?"),
         ("model.kind=lstm", "no such kind: 'lstm'; did you mean rnn? (the kinds are transformer, "),
         ("training.precision=bfloat16", "'bfloat16' is not auto or float32 or bf16 or fp16; did you mean bf16?"),
@@ -178,13 +172,6 @@ def test_answers_name_file_and_line(toy: Path) -> None:
         RecipeError, match=f"toy.yaml:{line}: training.max_steps: no such key; did you mean training.max"
     ):
         load_recipe(str(toy))
-
-
-def test_a_removed_key_has_its_own_sentence(tmp_path: Path) -> None:
-    (tmp_path / "toy.yaml").write_text(RECIPE)
-    override = "model={kind: transformer, encoder_attention: {kind: longformer, sentence_ends: true}}"
-    with pytest.raises(RecipeError, match=r"no such key for kind longformer; it was removed in 0\.2; global_str"):
-        load_recipe(str(tmp_path / "toy.yaml"), [override])
 
 
 SECTION_PATH = re.compile(r"(?<![\w./])(?:corpus|tokenizer|model|training|search|evaluation)(?:\.[a-z_]+)+")

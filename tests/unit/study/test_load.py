@@ -114,7 +114,7 @@ def test_messages(folder: Path, old: str, new: str, message: str) -> None:
         ("variants={}", "command line: variants: nothing to compare"),
         ("bleu_by_length=[10, 5]", "command line: bleu_by_length: [10, 5] is not ascending"),
         ("by_length=[10]", "command line: by_length: no such key; did you mean bleu_by_length?"),
-        ("budget={}", "command line: budget: no such key; did you mean common?"),
+        ("budget={}", "command line: budget: no such key; known here: name, base, common"),
         ("evaluation.metrics=[chrf]", "FILE:1: pre: evaluation.metrics: a study compares by BLEU"),
         ("grid={training.seed: [1]}", "command line: training.seed: a study has one list of seeds"),
         ("grid={model.d_ff: [8, 8]}", "command line: grid: two combinations are named pre+d_ff=8"),
