@@ -156,8 +156,8 @@ class EditRate(SacrebleuMetric):
             _require_spaces(tokenizer, "TER")
         super().__init__(BoundedTER(normalized=words is not None, asian_support=words is not None))
         if words is not None:
-            reason = f"(sacreBLEU's options normalized and asian_support), since {tokenizer.reason}"
-            self.notes.append(f"TER counts {words} {reason}")
+            options = "(sacreBLEU's options normalized and asian_support)"
+            self.notes.append(f"TER counts {words} {options}, since " + tokenizer.reason)
 
     def statistics(self, systems: Sequence[Sequence[str]], refs: Sequence[Sequence[str]]) -> list[Array]:
         """See Metric."""
