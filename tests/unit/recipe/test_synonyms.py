@@ -179,7 +179,6 @@ NO_KEYS = {  # methods, attributes and files
     "model.forward",
     "model.name",
     "model.safetensors.index.json",
-    "model.shared.weight",  # of other programs
     "model.safetensors",
     "model.bin",
     "tokenizer.json",
@@ -198,7 +197,9 @@ def test_messages_and_comments_name_keys_that_exist() -> None:
                 tokens = list(tokenize.tokenize(file.readline))
             texts = [token.string for token in tokens if token.type in (tokenize.STRING, tokenize.COMMENT)]
         for key in (key for text in texts if path.stem != "synonyms" for key in SECTION_PATH.findall(text)):
-            module = PACKAGE.joinpath(*key.split(".")[:2]).with_suffix(".py")
-            if not (has_path(Recipe, key) or key in NO_KEYS or key.endswith(".kind") or module.is_file()):
+            parts = key.split(".")
+            is_module = any(PACKAGE.joinpath(*parts[:count]).with_suffix(".py").is_file() for count in (2, len(parts)))
+            is_weight = parts[-1] in ("weight", "weights", "bias") and len(parts) > 2  # of other programs
+            if not (has_path(Recipe, key) or key in NO_KEYS or key.endswith(".kind") or is_module or is_weight):
                 faults.append(f"{path.relative_to(ROOT)}: {key}")
     assert faults == []
