@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.corpus.config import CleaningConfig
-from mtkit.corpus.order.prefetch import prefetch
+from mtkit.corpus.order.loader import prefetch
 from mtkit.corpus.store import MANIFEST, SIDES, Manifest, SideStats, StoreWriter
 from mtkit.display import count_of
 from mtkit.errors import DataError

@@ -21,8 +21,7 @@ from mtkit.models.capabilities import PositionStack
 from mtkit.models.decoder_only.model import DecoderOnly
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.model import Transformer
-from mtkit.plot.gradients import GradientCurve, draw_gradients
-from mtkit.plot.positions import EncodingPanel, Panel, ScorePanel, draw_positions
+from mtkit.plot.figure import EncodingPanel, GradientCurve, Panel, ScorePanel, draw_gradients, draw_positions
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.numerics import seed_everything
 

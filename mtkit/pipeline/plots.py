@@ -13,10 +13,8 @@ from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison import compare
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 from mtkit.pipeline.open_run import Run
-from mtkit.plot import attention as attention_map
-from mtkit.plot.by_length import BleuByLength, LengthGroup, draw_bleu_by_length
 from mtkit.plot.curves import plot_curves
-from mtkit.plot.figure import is_installed
+from mtkit.plot.figure import BleuByLength, LengthGroup, draw_bleu_by_length, is_installed, plot_attention
 from mtkit.search.interface import SearchRequest
 from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
@@ -137,4 +135,4 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
     layer = vars(loaded.model).get("alignment_layer")  # of the models that attend in layers
     of_layer = "" if layer is None else f" of decoder layer {layer + 1}"
     title = f"Attention{of_layer}, mean of its heads"
-    attention_map.plot_attention(best.attention.float().numpy(), src, hyp, output, title=title)
+    plot_attention(best.attention.float().numpy(), src, hyp, output, title=title)

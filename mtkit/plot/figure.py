@@ -1,4 +1,4 @@
-"""Figures: matplotlib without its global state, fonts for many scripts, atomic writes.
+"""Figures: attention, BLEU by length, gradients and positions; matplotlib without its global state, atomic writes.
 
 Needs the extra [plot]. Matplotlib is imported when a figure is drawn, not when this package is imported.
 """
@@ -6,18 +6,24 @@ Needs the extra [plot]. Matplotlib is imported when a figure is drawn, not when 
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mtkit.errors import MissingExtraError
 from mtkit.io.files import write_atomically
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # distinguishable with colour blindness: Okabe and Ito 2008, without black and yellow
@@ -118,3 +124,256 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(set(parts)):
             break
     return names
+
+
+SPACE = "\u2581"  # sentencepiece's mark of the space before a word
+_NAMES = {"</s>": "(end)", "<s>": "(begin)", "<unk>": "(unknown)"}
+_CELL_SIZE = 0.32  # inches
+_MAX_SIZE = 40.0  # inches; longer sentences get smaller cells
+_MARGIN = 1.6  # inches, for the token labels
+
+
+def plot_attention(
+    weights: NDArray[np.floating[Any]],
+    src: Sequence[str],
+    hyp: Sequence[str],
+    path: Path,
+    *,
+    title: str = "",
+) -> None:
+    """Draw the attention of each output token over the source tokens, as in fig. 3 of Bahdanau et al. 2015.
+
+    https://arxiv.org/abs/1409.0473
+
+    Args:
+        weights: [T, S] attention weights between 0 and 1, one row for each output token.
+        src: the S source tokens, with the end of sentence if it can be attended to.
+        hyp: the T output tokens.
+        title: of the figure; none if empty.
+
+    Raises:
+        ValueError: the numbers of tokens do not match the weights.
+        MissingExtraError: matplotlib is not installed.
+        ReadWriteError: the file cannot be written.
+    """
+    if weights.shape != (len(hyp), len(src)) or not weights.size:
+        raise ValueError(f"weights {weights.shape} do not match {len(hyp)} output and {len(src)} source tokens")
+    width, height = (min(_CELL_SIZE * count + _MARGIN, _MAX_SIZE) for count in (len(src) + 2, len(hyp)))
+    with figure_file(path, width=max(width, 4.0), height=max(height, 3.0)) as figure:
+        axes = figure.add_subplot()
+        image = axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
+        _label_cells(axes, src, hyp)
+        axes.set_xlabel("source")
+        axes.xaxis.set_label_position("top")
+        axes.set_ylabel("translation")
+        bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02, aspect=40, ticks=[0, 0.5, 1])
+        bar.set_label("attention weight", fontsize=8)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(length=0, labelsize=8)
+        if title:
+            figure.suptitle(title, fontsize=11)
+
+
+def _label_cells(axes: Axes, src: Sequence[str], hyp: Sequence[str]) -> None:
+    axes.set_xticks(range(len(src)), _labels(src), rotation=60, ha="left", rotation_mode="anchor", fontsize=9)
+    axes.set_yticks(range(len(hyp)), _labels(hyp), fontsize=9)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    # a line before each word; the pieces of a word touch
+    for tokens, draw in ((src, axes.axvline), (hyp, axes.axhline)):
+        for number in (each for each, token in enumerate(tokens) if each and _begins_word(token)):
+            draw(number - 0.5, color=TEXT_COLOUR, alpha=0.25, linewidth=0.7)
+
+
+def _begins_word(token: str) -> bool:
+    return token.startswith(SPACE) or token in _NAMES or not any(map(str.isalnum, token))
+
+
+def _labels(tokens: Sequence[str]) -> list[str]:
+    """Tokens as a reader knows them: words without the mark of the space, a hyphen before the rest of a word."""
+    has_spaces = any(token.startswith(SPACE) for token in tokens)
+    return [
+        _NAMES.get(token) or token.replace(SPACE, "") or "space"
+        if _begins_word(token) or not has_spaces
+        else f"-{token}"
+        for token in tokens
+    ]
+
+
+@dataclass(frozen=True)
+class LengthGroup:
+    """Sentences of similar length: the name of the group, such as `11-20`, and the number of lines."""
+
+    name: str
+    lines: int
+
+
+@dataclass(frozen=True)
+class BleuByLength:
+    """BLEU of one system.
+
+    Attributes:
+        bleu: BLEU of each group.
+        margin: half of the whisker of each BLEU; 0 for none.
+    """
+
+    label: str
+    bleu: Sequence[float]
+    margin: Sequence[float]
+
+
+def draw_bleu_by_length(
+    groups: Sequence[LengthGroup], systems: Sequence[BleuByLength], path: Path, *, whiskers: str = ""
+) -> None:
+    """Draw the BLEU of all systems over the same groups, from short to long, as in fig. 2 of Bahdanau et al. 2015.
+
+    Args:
+        whiskers: what the margins are, such as `95% interval`; empty: not said.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        ReadWriteError: the file cannot be written.
+    """
+    width = 0.8 / len(systems)
+    highest = max(value + margin for each in systems for value, margin in zip(each.bleu, each.margin, strict=True))
+    with figure_file(path, width=max(7.0, 1.2 * len(groups)), height=4.2) as figure:
+        axes, bars = figure.add_subplot(), []
+        for number, system in enumerate(systems):
+            places = np.arange(len(groups)) + (number - (len(systems) - 1) / 2) * width
+            colour, margin = line_style(number)["color"], np.array(system.margin)
+            bars.append(axes.bar(places, system.bleu, 0.9 * width, color=colour, alpha=0.75))
+            if margin.any():
+                axes.errorbar(places, system.bleu, margin, fmt="none", ecolor=TEXT_COLOUR, elinewidth=1.2, capsize=3)
+        axes.set_xticks(range(len(groups)), [f"{group.name}\n{group.lines:,} lines" for group in groups], fontsize=9)
+        axes.set_xlabel("length of the source in words" + (f"; whiskers: {whiskers}" if whiskers else ""))
+        axes.set_ylabel("BLEU")
+        axes.set_ylim(0, 1.08 * highest or 1)
+        axes.grid(axis="y", alpha=0.25)
+        axes.set_axisbelow(True)
+        if len(systems) == 1:
+            axes.set_title(shorten(systems[0].label), fontsize=11)
+        else:
+            add_legend(figure, bars, [shorten(system.label) for system in systems])
+
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+LOWEST = 1e-12  # end of the axis; smaller gradients are rounding errors
+
+
+class GradientCurve(NamedTuple):
+    """Norms of gradients by distance in tokens from 0, divided by the largest."""
+
+    label: str
+    norms: NDArray[np.floating[Any]]
+
+
+def draw_gradients(curves: Sequence[GradientCurve], path: Path) -> None:
+    """Draw the curves on a logarithmic axis; `path` is the PNG file to write.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        ReadWriteError: the file cannot be written.
+    """
+    with figure_file(path, width=6.0, height=4.2) as figure:
+        axes = figure.subplots()
+        for number, (_, norms) in enumerate(curves):
+            marker = "o" if len(norms) == 1 else ""  # a line of one point is invisible
+            style = {**line_style(number), "marker": marker, "linewidth": 1.6}
+            axes.plot(np.arange(len(norms)), np.maximum(norms, LOWEST), **style)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda value, _: f"10{str(round(math.log10(value))).translate(_SUPERSCRIPTS)}")
+        axes.yaxis.set_minor_formatter("")  # matplotlib's would write TeX
+        axes.set_ylim(bottom=min(axes.get_ylim()[0], 0.05))
+        title = "How far back the loss of one token reaches"
+        axes.set_title(f"{title}\n{shorten(curves[0].label)}" if len(curves) == 1 else title, fontsize=11)
+        axes.set_xlabel("distance from the loss in tokens")
+        axes.set_ylabel("gradient of a token's embedding\n(norm, largest = 1)")
+        axes.grid(axis="y", alpha=0.25)
+        axes.margins(x=0)
+        if len(curves) > 1:
+            add_legend(figure, axes.lines, [shorten(each.label) for each in curves])
+
+
+Numbers = NDArray[np.floating[Any]]
+_MIN_VISIBLE = 1e-4  # share of the range of scores; smaller deviations or differences of heads are rounding errors
+
+
+@dataclass(frozen=True)
+class EncodingPanel:
+    """Encoding that is added to the embedding of each position; `matrix` is [positions, D]."""
+
+    title: str
+    matrix: Numbers
+
+
+@dataclass(frozen=True)
+class ScorePanel:
+    """Contribution of a position encoding to the attention scores of each head, by distance.
+
+    Attributes:
+        distance: [N], query position minus key position.
+        mean: [H, N], mean over random queries and keys.
+        std: [H, N], the standard deviation over it.
+    """
+
+    title: str
+    distance: NDArray[np.integer[Any]]
+    mean: Numbers
+    std: Numbers
+
+
+Panel = EncodingPanel | ScorePanel
+
+
+def draw_positions(panels: Sequence[Panel], path: Path) -> None:
+    """Draw panels side by side; `path` is the PNG file to write.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+        ReadWriteError: the file cannot be written.
+    """
+    with figure_file(path, width=6.0 * len(panels), height=4.2) as figure:
+        for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+            axes.set_title(panel.title, fontsize=11)
+            if isinstance(panel, EncodingPanel):
+                _draw_matrix(figure, axes, panel)
+            else:
+                _draw_distances(axes, panel)
+
+
+def _draw_matrix(figure: Figure, axes: Axes, panel: EncodingPanel) -> None:
+    largest = float(np.abs(panel.matrix).max()) or 1.0
+    image = axes.imshow(
+        panel.matrix, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest"
+    )
+    axes.set_xlabel("dimension")
+    axes.set_ylabel("position")
+    axes.spines[:].set_visible(False)
+    bar = figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
+    bar.set_label("value added to the embedding", fontsize=8)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0, labelsize=8)
+
+
+def _draw_distances(axes: Axes, panel: ScorePanel) -> None:
+    import matplotlib as mpl
+
+    visible = _MIN_VISIBLE * max(float(np.abs(panel.mean).max()), float(panel.std.max()), 1e-12)
+    heads = len(panel.mean)
+    are_equal = np.ptp(panel.mean, axis=0).max() < visible and np.ptp(panel.std, axis=0).max() < visible
+    colours = mpl.colormaps["viridis"](np.linspace(0, 0.9, 1 if are_equal else heads))
+    for number, colour in enumerate(colours):
+        mean, std = panel.mean[number], panel.std[number]
+        axes.plot(
+            panel.distance, mean, color=colour, linewidth=1.6, label="all heads" if are_equal else f"head {number + 1}"
+        )
+        if std.max() > visible:
+            axes.fill_between(panel.distance, mean - std, mean + std, color=colour, alpha=0.12, linewidth=0)
+    axes.axhline(0, color="#999999", linewidth=0.6, zorder=0)
+    axes.margins(x=0)
+    axes.grid(axis="y", alpha=0.25)
+    axes.set_xlabel("query position - key position (positive: the key precedes the query)")
+    deviation = ", mean ± standard deviation" if panel.std.max() > visible else ""
+    axes.set_ylabel(f"contribution to the score{deviation}")
+    axes.legend(frameon=False, fontsize=8, ncols=1 if heads <= 8 else 2)

@@ -317,7 +317,7 @@ class LineResult:
         hyp, flags, alignment, terms: see Translation.
         confidence: probability of each word of the translation; None: unknown.
         alternatives: other translations, best first; none of a line that was split.
-        next_words: see `mtkit.translate.next_words`.
+        next_words: see `next_words` in `processes/worker.py`.
     """
 
     hyp: str

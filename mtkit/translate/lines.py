@@ -170,7 +170,6 @@ def read_windows(lines: Iterable[Line], options: TranslationOptions) -> Iterator
 
 
 KEYS = ("prefix", "include", "exclude")
-MAX_QUOTED = 80  # characters of a line in a message
 _CONSTRAINTS_EXAMPLE = '{"prefix": "Das ist", "include": ["Haus", "rot"]}'
 _LINE_EXAMPLE = '{"text": "The house is red.", "id": 7}'
 _OUTPUT_FIELDS = frozenset(each.name for each in fields(Translation))

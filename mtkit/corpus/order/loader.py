@@ -7,12 +7,14 @@ corrupted by noise; then they are arranged to updates and padded to batches.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from threading import Event
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +31,10 @@ from mtkit.corpus.order.order import (
     sort_by_length,
     split_by_token_budget,
 )
-from mtkit.corpus.order.prefetch import prefetch
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.store import SIDES, Store
 from mtkit.errors import DataError, RecipeError
+from mtkit.hardware import require_thread_memory
 from mtkit.text.spans import pair_variant
 from mtkit.text.subword.tokenizer import Side
 from mtkit.text.tokenizer import TokenizerPair
@@ -366,3 +368,27 @@ def eval_batches(corpus: Corpus, *, batch_tokens: int) -> Iterator[Batch]:
         vocabs = store.stats("src").vocab, store.stats("tgt").vocab
         batch_mask = None if loss_mask is None else loss_mask.take(rows)
         yield collate(src.take(rows), tgt.take(rows), rows, *vocabs, loss_mask=batch_mask)
+
+
+T = TypeVar("T")
+
+
+_END = object()  # marks the end of an iterator
+
+
+def prefetch(items: Generator[T, None, None], count: int) -> Generator[T, None, None]:
+    """The same items in the same order, up to `count` of them computed in advance.
+
+    An error of `items` is raised at the position of the failed item. Closing this iterator waits for the item that is
+    being computed, closes `items`, and ends the thread.
+    """
+    require_thread_memory()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="prefetch") as pool:
+        pending: deque[Future[Any]] = deque(pool.submit(next, items, _END) for _ in range(count))
+        try:
+            while (item := pending.popleft().result()) is not _END:
+                pending.append(pool.submit(next, items, _END))
+                yield item
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            items.close()

@@ -9,7 +9,7 @@ from mtkit.describe.plots import MAX_DISTANCE, score_by_distance
 from mtkit.layers.config import RoPEConfig
 from mtkit.layers.sizes import Heads
 from mtkit.layers.variants.config import ALiBiConfig, ShawConfig, T5BiasConfig
-from mtkit.plot.positions import EncodingPanel, ScorePanel, draw_positions
+from mtkit.plot.figure import EncodingPanel, ScorePanel, draw_positions
 
 HEADS = Heads(num_heads=4, num_kv_heads=2, head_dim=8)
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from mtkit.evidence.bleu_statistics import (
+from mtkit.evidence.claim import CheckConfig
+from mtkit.evidence.effect import MAX_PRIOR_FREEDOM, Prior, Spread, paired_effect, student_quantile, unpaired_effect
+from mtkit.evidence.measure import (
     bleu_by_seed,
     bleu_of_statistics,
     bleu_statistics,
@@ -17,8 +19,6 @@ from mtkit.evidence.bleu_statistics import (
     sentence_error,
     unpack,
 )
-from mtkit.evidence.claim import CheckConfig
-from mtkit.evidence.effect import MAX_PRIOR_FREEDOM, Prior, Spread, paired_effect, student_quantile, unpaired_effect
 from mtkit.evidence.results import CheckResult, difference, pooled
 from tests.toy.studies import sentences, translated
 

@@ -16,12 +16,19 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from mtkit.plot.attention import plot_attention
-from mtkit.plot.by_length import BleuByLength, LengthGroup, draw_bleu_by_length
 from mtkit.plot.curves import LearningCurves, draw_curves
-from mtkit.plot.gradients import GradientCurve, draw_gradients
-from mtkit.plot.positions import EncodingPanel, ScorePanel, draw_positions
-from mtkit.study.report import mean_curves
+from mtkit.plot.figure import (
+    BleuByLength,
+    EncodingPanel,
+    GradientCurve,
+    LengthGroup,
+    ScorePanel,
+    draw_bleu_by_length,
+    draw_gradients,
+    draw_positions,
+    plot_attention,
+)
+from mtkit.study.run import mean_curves
 from tests.toy.sampling import sampled
 
 WORDS = ["a", "Kind", "▁the", "▁Donaudampfschiff", "fahrt", ".", "▁", "</s>", "$x$", "一", "▁don", "'"]

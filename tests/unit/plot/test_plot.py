@@ -9,13 +9,10 @@ import pytest
 from mtkit.describe.plots import _merge_equal
 from mtkit.errors import DataError, MissingExtraError, MissingInputError, ReadWriteError
 from mtkit.io.records import record_line
-from mtkit.plot import attention as attention_module
 from mtkit.plot import figure as figure_module
-from mtkit.plot.attention import plot_attention
-from mtkit.plot.by_length import BleuByLength, LengthGroup, draw_bleu_by_length
 from mtkit.plot.curves import LearningCurves, draw_curves, plot_curves, read_curves
-from mtkit.plot.positions import EncodingPanel
-from mtkit.study.report import mean_curves
+from mtkit.plot.figure import BleuByLength, EncodingPanel, LengthGroup, draw_bleu_by_length, plot_attention
+from mtkit.study.run import mean_curves
 from tests.toy.sampling import sampled
 
 CURVES = LearningCurves("run", loss=[(1, 5.0), (2, 4.0)], nll=[(2, 3.0)], bleu=[(2, 20.0)])
@@ -101,7 +98,7 @@ def test_attention_map_with_any_script_and_symbol(tmp_path):
 
 
 def test_long_sentences_have_smaller_cells(tmp_path, monkeypatch):
-    monkeypatch.setattr(attention_module, "_MAX_SIZE", 5.0)
+    monkeypatch.setattr(figure_module, "_MAX_SIZE", 5.0)
     plot_attention(np.zeros((2, 30)), ["a"] * 30, ["b"] * 2, tmp_path / "map.png")
     assert size(tmp_path / "map.png") == (600, 360)
 
@@ -124,7 +121,7 @@ def test_missing_folder_is_named(tmp_path):
 
 
 def test_importing_does_not_import_matplotlib():
-    code = "import sys, mtkit.plot.curves, mtkit.plot.attention; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, mtkit.plot.curves, mtkit.plot.figure; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -155,9 +152,9 @@ def test_names_of_runs_are_distinct_and_short(tmp_path, seed):
 
 
 def test_labels_are_words():
-    labels = attention_module._labels(["\u2581Did", "\u2581hea", "vy", "?", "</s>"])
+    labels = figure_module._labels(["\u2581Did", "\u2581hea", "vy", "?", "</s>"])
     assert labels == ["Did", "hea", "-vy", "?", "(end)"]
-    assert attention_module._labels(["\u4eca\u5929", "\u597d"]) == ["\u4eca\u5929", "\u597d"]
+    assert figure_module._labels(["\u4eca\u5929", "\u597d"]) == ["\u4eca\u5929", "\u597d"]
 
 
 def test_equal_encodings_of_both_sides_are_one_panel():

@@ -13,14 +13,13 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from mtkit.evaluation.comparison import compare
-from mtkit.plot.by_length import BleuByLength, LengthGroup
 from mtkit.plot.curves import LearningCurves
-from mtkit.study import report
+from mtkit.plot.figure import BleuByLength, LengthGroup
+from mtkit.study import run as study_run
 from mtkit.study.load import Study
 from mtkit.study.measures import bleu_of_length_groups, group_names
-from mtkit.study.report import mean_curves
 from mtkit.study.results import StudyResults, as_csv, as_json, cell_rows, compare_runs, markdown, study_table
-from mtkit.study.run import report_study
+from mtkit.study.run import mean_curves, report_study
 from mtkit.study.runs import RunState, runs_of
 from tests.toy.studies import finish, sentences, toy_corpus, toy_study, translated
 
@@ -137,8 +136,8 @@ def test_the_plot_by_length_has_the_values_of_the_table(
     results: StudyResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[tuple[list[LengthGroup], list[BleuByLength], Path]] = []
-    monkeypatch.setattr(report, "draw_bleu_by_length", lambda *given, **named: drawn.append(given))
-    assert report.plot_bleu_by_length(results, tmp_path)
+    monkeypatch.setattr(study_run, "draw_bleu_by_length", lambda *given, **named: drawn.append(given))
+    assert study_run.plot_bleu_by_length(results, tmp_path)
     ((groups, (pre, post), path),) = drawn
     assert path == tmp_path
     assert [group.name for group in groups] == ["1-4", "5-8", "over 8"]
@@ -147,7 +146,7 @@ def test_the_plot_by_length_has_the_values_of_the_table(
     assert pre.margin == [metrics[f"bleu {group.name}"].std for group in groups]
     assert (post.label, post.margin) == ("post", [0.0, 0.0, 0.0])  # a single run
     nothing = replace(results, lines_by_length={})
-    assert not report.plot_bleu_by_length(nothing, tmp_path)
+    assert not study_run.plot_bleu_by_length(nothing, tmp_path)
 
 
 def test_a_study_of_failed_runs_has_a_table(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from mtkit.corpus.order.prefetch import prefetch
+from mtkit.corpus.order.loader import prefetch
 
 
 def thread_names():
