@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from mtkit.errors import DamagedError, DataError
 from mtkit.model_folder.safetensors_file import map_tensors
-from mtkit.models.weights import first_of, shape_mismatches
+from mtkit.models.mismatches import first_of, shape_mismatches
 
 if TYPE_CHECKING:
     from torch import Tensor

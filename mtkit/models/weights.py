@@ -1,4 +1,4 @@
-"""Weights of a model: building without random initialisation, and differences from weights that it is given."""
+"""Building of models without random initialisation, or without weights at all."""
 
 from __future__ import annotations
 
@@ -8,28 +8,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-
-MAX_LISTED = 3  # mismatches in a message
-
-
-def shape_mismatches(expected: Mapping[str, Sequence[int]], found: Mapping[str, Sequence[int]]) -> list[str]:
-    """An error for each weight that differs, sorted; both arguments have shapes by name."""
-    return sorted(
-        [f"{name} is missing" for name in expected.keys() - found.keys()]
-        + [f"{name} is unknown" for name in found.keys() - expected.keys()]
-        + [
-            f"{name} is {list(found[name])}, the model has {list(shape)}"
-            for name, shape in expected.items()
-            if name in found and list(found[name]) != list(shape)
-        ]
-    )
-
-
-def first_of(mismatches: Sequence[str]) -> str:
-    """The first mismatches, and how many there are beyond."""
-    listed = "; ".join(mismatches[:MAX_LISTED])
-    return f"{listed}; and {len(mismatches) - MAX_LISTED} more" if len(mismatches) > MAX_LISTED else listed
-
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 META_DEVICE = torch.device("meta")

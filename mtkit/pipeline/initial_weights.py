@@ -19,8 +19,8 @@ from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.config import ModelConfig
 from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.models.interface import TranslationModel
+from mtkit.models.mismatches import first_of, shape_mismatches
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.models.weights import first_of, shape_mismatches
 from mtkit.recipe.sections import Recipe
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from torch import Tensor, nn
 
 from mtkit.errors import RecipeError
-from mtkit.models.weights import first_of, shape_mismatches
+from mtkit.models.mismatches import first_of, shape_mismatches
 from mtkit.training.distributed import copy_into_shard
 
 

@@ -76,7 +76,7 @@ def test_every_direction_is_scored(tagged: Path) -> None:
 
 def test_the_picture_shows_what_the_model_reads(tagged: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     drawn = []
-    monkeypatch.setattr("mtkit.pipeline.plots.attention_map.plot_attention", lambda *a, **_: drawn.append(a[1:3]))
+    monkeypatch.setattr("mtkit.pipeline.plots.plot_attention", lambda *a, **_: drawn.append(a[1:3]))
     words = ["plot", str(tagged / "run"), "--attention", LINES[5], "-o", str(tagged / "map.png")]
     assert entry.execute([*words, "--tag", "xx"]) == 0
     src = [f"▁{word}" for word in LINES[5].split()]

@@ -273,9 +273,9 @@ def test_training_rates_count_the_tokens_of_both_sides(path: Path, monkeypatch: 
 def test_the_learning_rate_falls_with_the_time_that_is_left(
     path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, decays: bool
 ) -> None:
-    """A clock that moves 20 seconds when it is read: the budget is spent after a few of 1,000 updates."""
+    """A clock that moves 5 seconds when it is read: the budget is spent after a few of 1,000 updates."""
     path.write_text(path.read_text() + TINY)
-    ticks = itertools.count(step=20.0)
+    ticks = itertools.count(step=5.0)
     clock = SimpleNamespace(perf_counter=lambda: next(ticks), process_time=time.process_time)
     monkeypatch.setattr("mtkit.training.monitoring.meter.time", clock)
     words = ["training.max_updates=1000", "training.budget_hours=0.5", "training.log_every=1"]
