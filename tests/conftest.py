@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -38,11 +39,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Decide, once for all processes, whether this is a run of the whole, and how many inputs are generated."""
-    if not hasattr(config, "workerinput") and config.args_source is pytest.Config.ArgsSource.ARGS:
+    if hasattr(config, "workerinput"):
+        config.option.whole = config.workerinput["whole"]
+    elif config.args_source is pytest.Config.ArgsSource.ARGS:
         config.option.whole = True
     sampling.is_whole = config.option.whole
     if config.option.hypothesis_profile is None:
         settings.load_profile("whole" if config.option.whole else "sample")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process of xdist what was decided."""
+    node.workerinput["whole"] = node.config.option.whole
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
