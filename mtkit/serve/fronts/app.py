@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import errno
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from starlette.applications import Starlette
@@ -12,13 +11,13 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from mtkit.serve.clients import Clients, read_keys
 from mtkit.serve.core import TranslationService
 from mtkit.serve.fronts.deepl import DeepL
 from mtkit.serve.fronts.document_jobs import DocumentJobs, Files
 from mtkit.serve.fronts.exchange import Exchange
+from mtkit.serve.fronts.front import TEXT, Endpoint, Front, front_of, routes, specification
 from mtkit.serve.fronts.libretranslate import LibreTranslate, Suggestions
 from mtkit.serve.fronts.page import Page
 from mtkit.serve.fronts.sites import Sites
@@ -55,50 +54,71 @@ def build_app(settings: ServerSettings, note: Callable[[str], None]) -> Applicat
     clients = Clients(None if settings.keys is None else read_keys(settings.keys), settings.max_requests)
     _add_gauges(metrics, registry)
 
-    async def show_metrics(request: Request) -> Response:
-        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
-
     jobs = DocumentJobs(service)
-    routes = [
-        *LibreTranslate(service, clients).routes(),
-        *Files(service, clients, jobs).routes(),
-        *Page(service, clients).routes(),
-        *DeepL(service, clients, jobs).routes(),
-        Route("/metrics", show_metrics, methods=["GET"]),
+    fronts: list[Front] = [
+        LibreTranslate(service, clients),
+        Files(service, clients, jobs),
+        Page(service, clients),
+        DeepL(service, clients, jobs),
     ]
     if settings.suggestions is not None:
-        routes += Suggestions(settings.suggestions, service, clients, note).routes()
-    paths = [(re.compile(re.sub(r"\{\w+\}", "[^/]+", each.path)), each.path) for each in routes]
+        fronts.append(Suggestions(settings.suggestions, service, clients, note))
+    fronts.append(Operation(service, clients, fronts))
+    all_routes = routes(fronts)
+    file_paths = {each.path for front in fronts for each in front.endpoints() if each.takes_file}
 
     def endpoint(path: str) -> str:
-        return next((name for pattern, name in paths if pattern.fullmatch(path)), "other")
+        return next((each.path for each in all_routes if each.path_regex.fullmatch(path)), "other")
 
     def max_body(path: str, has_files: bool) -> int:
         of_texts = BYTES_PER_CHARACTER * settings.max_characters
-        return FORM_BYTES + (settings.max_file_bytes if has_files and path in FILE_PATHS else of_texts)
+        return FORM_BYTES + (settings.max_file_bytes if has_files and path in file_paths else of_texts)
 
+    errors = _Errors(fronts)
     exchange = Middleware(
         Exchange,
         sites=Sites(settings),
-        refuse=_answer,
+        refuse=errors.answer,
         endpoint=endpoint,
         max_body=max_body,
         metrics=metrics,
         log=(lambda line: None) if settings.log == "errors" else note,
     )
     handlers = {
-        RequestError: _on_error,
-        HTTPException: _on_http_error,
-        OSError: _on_system_error,
-        Exception: _on_bug,
+        RequestError: errors.on_error,
+        HTTPException: errors.on_http_error,
+        OSError: errors.on_system_error,
+        Exception: errors.on_bug,
     }
-    app = Starlette(routes=routes, middleware=[exchange], exception_handlers=handlers)
+    app = Starlette(routes=all_routes, middleware=[exchange], exception_handlers=handlers)
     return Application(app, registry, jobs)
 
 
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-FILE_PATHS = ("/translate_file", "/documents", "/v2/document")
+
+
+class Operation(Front):
+    """The specification of all fronts, and the metrics."""
+
+    def __init__(self, service: TranslationService, clients: Clients, fronts: Sequence[Front]) -> None:
+        super().__init__(service, clients)
+        self._fronts = fronts
+
+    def endpoints(self) -> list[Endpoint]:
+        """The endpoints."""
+        return [
+            Endpoint("/spec", self.spec, answer={"type": "object"}),
+            Endpoint("/metrics", self.metrics, answer=TEXT, media_types=["text/plain"]),
+        ]
+
+    async def spec(self, request: Request) -> Response:
+        """This specification."""
+        return JSONResponse(specification(self._fronts))
+
+    async def metrics(self, request: Request) -> Response:
+        """Metrics in the format of Prometheus."""
+        return Response(self._service.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
 def _add_gauges(metrics: ServerMetrics, registry: Registry) -> None:
@@ -112,34 +132,41 @@ def _add_gauges(metrics: ServerMetrics, registry: Registry) -> None:
     )
 
 
-def _answer(request: Request, error: RequestError) -> Response:
-    path = str(request.scope["path"])  # not of `request.url`, which the header Host can make invalid
-    key = "message" if path.removeprefix(request.scope.get("root_path", "")).startswith("/v2/") else "error"
-    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    return JSONResponse({key: str(error)}, status_code=error.status, headers=headers)
+class _Errors:
+    """Answers of errors in the shapes of the fronts."""
 
+    def __init__(self, fronts: Sequence[Front]) -> None:
+        self._fronts = fronts
 
-async def _on_error(request: Request, error: Exception) -> Response:
-    return _answer(request, error if isinstance(error, RequestError) else RequestError(500, str(error)))
+    def answer(self, request: Request, error: RequestError) -> Response:
+        """The answer of an error."""
+        path = str(request.scope["path"])  # not of `request.url`, which the header Host can make invalid
+        front = front_of(path.removeprefix(request.scope.get("root_path", "")), self._fronts)
+        headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+        return JSONResponse(front.error_body(error), status_code=error.status, headers=headers)
 
+    async def on_error(self, request: Request, error: Exception) -> Response:
+        """The answer of a request that is refused."""
+        return self.answer(request, error if isinstance(error, RequestError) else RequestError(500, str(error)))
 
-async def _on_http_error(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    messages = {404: "no such path", 405: "the path has no such method"}
-    response = _answer(request, RequestError(status, messages.get(status, "the request cannot be answered")))
-    if isinstance(error, HTTPException) and error.headers:
-        response.headers.update(error.headers)
-    return response
+    async def on_http_error(self, request: Request, error: Exception) -> Response:
+        """The answer of an unknown path or method."""
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        messages = {404: "no such path", 405: "the path has no such method"}
+        response = self.answer(request, RequestError(status, messages.get(status, "the request cannot be answered")))
+        if isinstance(error, HTTPException) and error.headers:
+            response.headers.update(error.headers)
+        return response
 
+    async def on_system_error(self, request: Request, error: Exception) -> Response:
+        """The answer where the disk is full, or descriptors or memory are lacking."""
+        number = error.errno if isinstance(error, OSError) else None
+        if number in FULL:
+            return self.answer(request, RequestError(507, "the disk of the server is full"))
+        if number in EXHAUSTED:
+            return self.answer(request, RequestError(503, "the server has too much to do; try again", retry_after=5))
+        raise error
 
-async def _on_system_error(request: Request, error: Exception) -> Response:
-    number = error.errno if isinstance(error, OSError) else None
-    if number in FULL:
-        return _answer(request, RequestError(507, "the disk of the server is full"))
-    if number in EXHAUSTED:
-        return _answer(request, RequestError(503, "the server has too much to do; try again", retry_after=5))
-    raise error
-
-
-async def _on_bug(request: Request, error: Exception) -> Response:
-    return _answer(request, RequestError(500, "an error of the server; its log says more"))
+    async def on_bug(self, request: Request, error: Exception) -> Response:
+        """The answer of an error that should not be."""
+        return self.answer(request, RequestError(500, "an error of the server; its log says more"))

@@ -16,7 +16,6 @@ from typing import Any
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.formats.html import Html, InlineXml
@@ -24,9 +23,9 @@ from mtkit.documents.glossary import cells_of
 from mtkit.errors import DataError
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import AUTO, LINE_END, Direction, RequestOptions, TranslationService
-from mtkit.serve.fronts.document_jobs import DocumentJob, DocumentJobs, download_of
-from mtkit.serve.fronts.exchange import while_connected
-from mtkit.serve.fronts.requests import MAX_TERMS, RequestFields, admit, terms_as_json
+from mtkit.serve.fronts.document_jobs import DOWNLOAD, DocumentJob, DocumentJobs, download_of
+from mtkit.serve.fronts.front import FILE, FLAG, INTEGER, TEXT, Endpoint, Front, choice, list_of, record
+from mtkit.serve.fronts.requests import MAX_TERMS, RequestFields, terms_as_json
 from mtkit.serve.languages import language_name
 from mtkit.serve.request_error import RequestError
 
@@ -53,44 +52,94 @@ class _Options:
             raise RequestError(400, f"glossary_id: it is not from {direction.source} to {direction.target}")
 
 
-LISTS = ("text", "ignore_tags", "non_splitting_tags", "splitting_tags")
 FORMALITIES = ("default", "more", "less", "prefer_more", "prefer_less")
+UNSUPPORTED = ("more", "less")  # formalities
+SPLITTING = ("0", "1", "nonewlines")
+GLOSSARY_FORMATS = ("tsv", "csv")
+GLOSSARY_TYPE = "text/tab-separated-values"
+SIDES = ("source", "target")
 NO_LIMIT = 1_000_000_000_000  # of the characters of a key, which DeepL's clients expect to be a number
 
 
-class DeepL:
-    """Handlers of the routes.
+class DeepL(Front):
+    """Texts, languages, usage, glossaries and documents.
 
     Attributes:
         characters: that were translated since the server started.
     """
 
+    prefix = "/v2/"
+    title = "DeepL"
+    error_schema = "Message", record(message=TEXT)
+    lists = ("text", "ignore_tags", "non_splitting_tags", "splitting_tags")
+
     def __init__(self, service: TranslationService, clients: Clients, jobs: DocumentJobs) -> None:
-        self._service, self._clients, self._jobs = service, clients, jobs
-        self._glossaries = Glossaries(service)
+        super().__init__(service, clients)
+        self._jobs, self._glossaries = jobs, Glossaries(service)
         self.characters = 0
 
-    def routes(self) -> list[Route]:
-        """The routes."""
-        one = "/v2/glossaries/{identifier}"
-        return [
-            Route("/v2/translate", self.translate, methods=["POST"]),
-            Route("/v2/languages", self.languages, methods=["GET", "POST"]),
-            Route("/v2/usage", self.usage, methods=["GET", "POST"]),
-            Route("/v2/glossary-language-pairs", self.glossary_pairs, methods=["GET"]),
-            Route("/v2/glossaries", self.create_glossary, methods=["POST"]),
-            Route("/v2/glossaries", self.list_glossaries, methods=["GET"]),
-            Route(one, self.show_glossary, methods=["GET"]),
-            Route(one, self.delete_glossary, methods=["DELETE"]),
-            Route(f"{one}/entries", self.glossary_entries, methods=["GET"]),
-            Route("/v2/document", self.start_document, methods=["POST"]),
-            Route("/v2/document/{identifier}", self.document_state, methods=["GET", "POST"]),
-            Route("/v2/document/{identifier}/result", self.document_result, methods=["GET", "POST"]),
-        ]
+    def error_body(self, error: RequestError) -> dict[str, Any]:
+        """The body of an error."""
+        return {"message": str(error)}
 
-    async def _admit(self, request: Request) -> tuple[RequestFields, str]:
-        """The fields of a request, and the name of its client."""
-        return await admit(request, self._clients, lists=LISTS)
+    def endpoints(self) -> list[Endpoint]:
+        """The endpoints."""
+        direction = {"source_lang": TEXT, "target_lang": TEXT}
+        of_texts = {
+            "source_lang": TEXT,
+            "formality": choice(each for each in FORMALITIES if each not in UNSUPPORTED),
+            "split_sentences": choice(SPLITTING),
+            "tag_handling": choice(("xml", "html")),
+            "ignore_tags": list_of(TEXT),
+            "glossary_id": TEXT,
+            "context": TEXT,
+            "show_billed_characters": FLAG,
+            "model": TEXT,
+        }
+        translation = record(detected_source_language=TEXT, text=TEXT, optional={"billed_characters": INTEGER})
+        language = record(language=TEXT, name=TEXT, optional={"supports_formality": FLAG})
+        glossary = record(glossary_id=TEXT, ready=FLAG, name=TEXT, **direction, creation_time=TEXT, entry_count=INTEGER)
+        entries = record(name=TEXT, **direction, entries=TEXT, optional={"entries_format": choice(GLOSSARY_FORMATS)})
+        of_file = {"source_lang": TEXT, "filename": TEXT, "glossary_id": TEXT, "model": TEXT}
+        progress = {"billed_characters": INTEGER, "error_message": TEXT}
+        state = record(document_id=TEXT, status=TEXT, optional=progress)
+        both, usage = ("GET", "POST"), record(character_count=INTEGER, character_limit=INTEGER)
+        return [
+            Endpoint(
+                "/v2/translate",
+                self.translate,
+                ["POST"],
+                body=record(text=list_of(TEXT), target_lang=TEXT, optional=of_texts),
+                answer=record(translations=list_of(translation)),
+                errors=[404],
+            ),
+            Endpoint("/v2/languages", self.languages, both, query={"type": choice(SIDES)}, answer=list_of(language)),
+            Endpoint("/v2/usage", self.usage, both, answer=usage),
+            Endpoint(
+                "/v2/glossary-language-pairs",
+                self.glossary_pairs,
+                answer=record(supported_languages=list_of(record(**direction))),
+            ),
+            Endpoint("/v2/glossaries", self.create_glossary, ["POST"], body=entries, answer=glossary, status=201),
+            Endpoint("/v2/glossaries", self.list_glossaries, answer=record(glossaries=list_of(glossary))),
+            Endpoint("/v2/glossaries/{identifier}", self.show_glossary, answer=glossary),
+            Endpoint("/v2/glossaries/{identifier}", self.delete_glossary, ["DELETE"], answer=None, status=204),
+            Endpoint(
+                "/v2/glossaries/{identifier}/entries", self.glossary_entries, answer=TEXT, media_types=[GLOSSARY_TYPE]
+            ),
+            Endpoint(
+                "/v2/document",
+                self.start_document,
+                ["POST"],
+                body=record(file=FILE, target_lang=TEXT, optional=of_file),
+                answer=record(document_id=TEXT, document_key=TEXT),
+                errors=[404],
+            ),
+            Endpoint("/v2/document/{identifier}", self.document_state, both, answer=state),
+            Endpoint(
+                "/v2/document/{identifier}/result", self.document_result, both, answer=FILE, media_types=[DOWNLOAD]
+            ),
+        ]
 
     async def translate(self, request: Request) -> Response:
         """Translate texts."""
@@ -109,7 +158,7 @@ class DeepL:
         for direction in dict.fromkeys(directions):
             indices = [index for index, each in enumerate(directions) if each == direction]
             work = self._translate([texts[index] for index in indices], direction, asked)
-            hyps = await while_connected(request, work, timeout=self._service.settings.timeout)
+            hyps = await self._finish(request, work)
             for index, hyp in zip(indices, hyps, strict=True):
                 results[index] = {"detected_source_language": direction.source.upper(), "text": hyp}
                 if fields.flag("show_billed_characters"):
@@ -127,14 +176,12 @@ class DeepL:
 
     def _read_options(self, fields: RequestFields, client: str) -> _Options:
         formality = fields.choice("formality", FORMALITIES, "default")
-        if formality in ("more", "less"):
+        if formality in UNSUPPORTED:
             raise RequestError(
                 400, f"formality: {formality} is not supported by the models; prefer_{formality} is ignored"
             )
         handling = fields.choice("tag_handling", ("", "xml", "html"), "")
-        splitting = fields.choice(
-            "split_sentences", ("0", "1", "nonewlines"), "nonewlines" if handling == "html" else "1"
-        )
+        splitting = fields.choice("split_sentences", SPLITTING, "nonewlines" if handling == "html" else "1")
         fields.text("context", "")  # it changes nothing for models of sentences
         glossary = self._glossaries.find(fields.text("glossary_id"), client) if "glossary_id" in fields else None
         ignored = fields.texts("ignore_tags") if "ignore_tags" in fields else []
@@ -152,9 +199,12 @@ class DeepL:
         )
 
     async def languages(self, request: Request) -> Response:
-        """The languages of sources or of targets."""
+        """Languages.
+
+        They are those of sources or of targets.
+        """
         fields, _ = await self._admit(request)
-        is_target = fields.choice("type", ("source", "target"), "source") == "target"
+        is_target = fields.choice("type", SIDES, "source") == "target"
         registry = self._service.registry
         targets = dict.fromkeys(code for each in registry.targets.values() for code in each)
         extra = {"supports_formality": False} if is_target else {}
@@ -162,12 +212,18 @@ class DeepL:
         return JSONResponse([{"language": code.upper(), "name": language_name(code), **extra} for code in codes])
 
     async def usage(self, request: Request) -> Response:
-        """Characters since the server started; there is no limit."""
+        """Characters since the server started.
+
+        There is no limit.
+        """
         await self._admit(request)
         return JSONResponse({"character_count": self.characters, "character_limit": NO_LIMIT})
 
     async def glossary_pairs(self, request: Request) -> Response:
-        """Directions that have glossaries: those of a model."""
+        """Directions that have glossaries.
+
+        They are those of a model.
+        """
         await self._admit(request)
         pairs = [{"source_lang": src, "target_lang": tgt} for src, tgt in self._service.registry.directions]
         return JSONResponse({"supported_languages": pairs})
@@ -178,21 +234,21 @@ class DeepL:
         return JSONResponse((await self._glossaries.create(fields, client)).as_dict(), status_code=201)
 
     async def list_glossaries(self, request: Request) -> Response:
-        """The glossaries of a client."""
+        """Glossaries of the client."""
         _, client = await self._admit(request)
         return JSONResponse({"glossaries": [each.as_dict() for each in self._glossaries.of(client)]})
 
     async def show_glossary(self, request: Request) -> Response:
-        """Properties of a glossary."""
+        """A glossary."""
         _, client = await self._admit(request)
         return JSONResponse(self._glossaries.find(request.path_params["identifier"], client).as_dict())
 
     async def glossary_entries(self, request: Request) -> Response:
-        """The terms of a glossary."""
+        """Terms of a glossary."""
         _, client = await self._admit(request)
         terms = self._glossaries.find(request.path_params["identifier"], client).terms
         entries = "\n".join("\t".join(term) for term in json.loads(terms))
-        return Response(entries, media_type="text/tab-separated-values")
+        return Response(entries, media_type=GLOSSARY_TYPE)
 
     async def delete_glossary(self, request: Request) -> Response:
         """Delete a glossary."""
@@ -211,7 +267,7 @@ class DeepL:
         return JSONResponse({"document_id": job.identifier, "document_key": job.identifier})
 
     async def document_state(self, request: Request) -> Response:
-        """The progress of a document."""
+        """Progress of a document."""
         await self._admit(request)
         job = self._jobs.find(request.path_params["identifier"])
         state: dict[str, Any] = {"document_id": job.identifier, "status": _status(job)}
@@ -222,7 +278,10 @@ class DeepL:
         return JSONResponse(state)
 
     async def document_result(self, request: Request) -> Response:
-        """The translation of a document, which is then deleted."""
+        """The translation of a document.
+
+        It is deleted then.
+        """
         await self._admit(request)
         job = self._jobs.find(request.path_params["identifier"])
         if not job.is_done:
@@ -283,7 +342,7 @@ class Glossaries:
             RequestError: there are too many, or a field is wrong.
         """
         direction = self._service.find_direction(fields.text("source_lang"), fields.text("target_lang"))
-        form = fields.choice("entries_format", ("tsv", "csv"), "tsv")
+        form = fields.choice("entries_format", GLOSSARY_FORMATS, "tsv")
         name, entries = fields.text("name")[:MAX_NAME], fields.text("entries")
         rows = await asyncio.to_thread(_parse, entries, is_tsv=form == "tsv")
         glossary = StoredGlossary(client, name, direction, await terms_as_json(rows), len(rows))

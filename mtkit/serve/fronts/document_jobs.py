@@ -1,6 +1,6 @@
 """Translations of documents: uploaded files, their progress, and results under names that cannot be guessed.
 
-`Files` has the routes of LibreTranslate's interface and of the page."""
+`Files` has the endpoints of LibreTranslate's interface and of the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from typing import Any
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Route
 
 from mtkit.documents.choose import suffixes
 from mtkit.errors import MtkitError
@@ -24,7 +23,7 @@ from mtkit.io.files import remove_abandoned, temporary_beside
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import AUTO, DETECTED_CHARACTERS, Direction, RequestOptions, TranslationService
 from mtkit.serve.fronts.exchange import body_of, while_connected
-from mtkit.serve.fronts.requests import admit
+from mtkit.serve.fronts.front import FILE, FLAG, IDENTIFIER, INTEGER, TEXT, Endpoint, Front, record
 from mtkit.serve.processes.messages import receive_async, send_async
 from mtkit.serve.processes.pool import start_process
 from mtkit.serve.request_error import RequestError
@@ -243,43 +242,62 @@ class DocumentJobs:
 
 
 HOUR = 3600.0  # of a document that the client waits for
+DOWNLOAD = "application/octet-stream"
 
 
-class Files:
-    """Handlers of the routes."""
+class Files(Front):
+    """Documents in LibreTranslate's interface, and for the page with their progress."""
 
     def __init__(self, service: TranslationService, clients: Clients, jobs: DocumentJobs) -> None:
-        self._service, self._clients, self._jobs = service, clients, jobs
+        super().__init__(service, clients)
+        self._jobs = jobs
 
-    def routes(self) -> list[Route]:
-        """The routes."""
+    def endpoints(self) -> list[Endpoint]:
+        """The endpoints."""
+        optional = {"api_key": TEXT, "model": TEXT, "glossary": {**TEXT, "contentMediaType": "application/json"}}
+        body = record(file=FILE, source=TEXT, target=TEXT, optional=optional)
+        lines = {"type": ["integer", "null"]}
+        state = record(id=TEXT, lines=lines, translated=INTEGER, done=FLAG, optional={"error": TEXT, "path": TEXT})
+        url = record(translatedFileUrl=TEXT)
         return [
-            Route("/translate_file", self.translate_file, methods=["POST"]),
-            Route("/download_file/{identifier}/{name}", self.download, methods=["GET"]),
-            Route("/documents", self.start, methods=["POST"]),
-            Route("/documents/{identifier}", self.progress, methods=["GET"]),
+            Endpoint("/translate_file", self.translate_file, ["POST"], body=body, answer=url),
+            Endpoint(
+                "/download_file/{identifier}/{name}",
+                self.download,
+                segments={"name": {**IDENTIFIER, "pattern": r"^[\w.-]*\w$"}},
+                answer=FILE,
+                media_types=[DOWNLOAD],
+            ),
+            Endpoint("/documents", self.start, ["POST"], body=body, answer=state, status=202),
+            Endpoint("/documents/{identifier}", self.progress, answer=state),
         ]
 
     async def translate_file(self, request: Request) -> Response:
-        """Translate a document; the answer has the address of the translation."""
+        """Translate a document.
+
+        The answer has the address of the translation.
+        """
         job = await self._start(request)
         body_of(request).close()
         await while_connected(request, self._jobs.finish(job), timeout=HOUR)
         return JSONResponse({"translatedFileUrl": f"{request.base_url}{_path(job)}"})
 
     async def start(self, request: Request) -> Response:
-        """Begin to translate a document; the answer comes at once."""
+        """Begin to translate a document.
+
+        The answer comes at once.
+        """
         return JSONResponse(_state(await self._start(request)), status_code=202)
 
     async def _start(self, request: Request) -> DocumentJob:
-        fields, client = await admit(request, self._clients)
+        fields, client = await self._admit(request)
         file, model = fields.file("file"), fields.text("model", "") or None
         direction = self._service.document_direction(fields.text("source"), fields.text("target"), model)
         options = RequestOptions(client=client, model=model, glossary=await fields.terms("glossary"))
         return await self._jobs.start(file, direction, options)
 
     async def progress(self, request: Request) -> Response:
-        """The progress of a document."""
+        """Progress of a document."""
         return JSONResponse(_state(self._jobs.find(request.path_params["identifier"])))
 
     async def download(self, request: Request) -> Response:
@@ -292,7 +310,7 @@ class Files:
 
 def download_of(job: DocumentJob) -> FileResponse:
     """The file of a translation, which a browser stores and does not show."""
-    return FileResponse(job.output, media_type="application/octet-stream", filename=job.name)
+    return FileResponse(job.output, media_type=DOWNLOAD, filename=job.name)
 
 
 def _path(job: DocumentJob) -> str:

@@ -17,7 +17,6 @@ from typing import IO, Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from mtkit import __version__
 from mtkit.documents.choose import suffixes
@@ -27,37 +26,87 @@ from mtkit.errors import DataError
 from mtkit.io.files import translate_write_errors
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import DetectedLanguage, RequestOptions, TranslationService
-from mtkit.serve.fronts.exchange import while_connected
-from mtkit.serve.fronts.requests import admit
+from mtkit.serve.fronts.front import (
+    FLAG,
+    INTEGER,
+    LIST,
+    NUMBER,
+    TERMS,
+    TEXT,
+    Endpoint,
+    Front,
+    choice,
+    integer_to,
+    list_of,
+    one_or_list,
+    record,
+)
 from mtkit.serve.languages import language_name
 from mtkit.serve.request_error import RequestError
 
 MAX_ALTERNATIVES = 10
+FORMATS = ("text", "html")
+_DETECTED = record(confidence=NUMBER, language=TEXT)
 
 
-class LibreTranslate:
-    """Handlers of the routes."""
+class LibreTranslate(Front):
+    """Texts, languages and the state of the server."""
 
-    def __init__(self, service: TranslationService, clients: Clients) -> None:
-        self._service, self._clients = service, clients
-
-    def routes(self) -> list[Route]:
-        """The routes."""
+    def endpoints(self) -> list[Endpoint]:
+        """The endpoints."""
         return [
-            Route("/translate", self.translate, methods=["POST"]),
-            Route("/detect", self.detect, methods=["POST"]),
-            Route("/languages", self.languages, methods=["GET"]),
-            Route("/frontend/settings", self.frontend_settings, methods=["GET"]),
-            Route("/health", self.health, methods=["GET"]),
+            Endpoint(
+                "/translate",
+                self.translate,
+                ["POST"],
+                body=record(
+                    q=one_or_list(TEXT),
+                    source=TEXT,
+                    target=TEXT,
+                    optional={
+                        "api_key": TEXT,
+                        "model": TEXT,
+                        "format": choice(FORMATS),
+                        "alternatives": integer_to(MAX_ALTERNATIVES),
+                        "glossary": TERMS,
+                    },
+                ),
+                answer=record(
+                    translatedText=one_or_list(TEXT),
+                    optional={"detectedLanguage": one_or_list(_DETECTED), "alternatives": LIST},
+                ),
+            ),
+            Endpoint(
+                "/detect",
+                self.detect,
+                ["POST"],
+                body=record(q=one_or_list(TEXT), optional={"api_key": TEXT}),
+                answer=list_of(_DETECTED),
+            ),
+            Endpoint("/languages", self.languages, answer=list_of(record(code=TEXT, name=TEXT, targets=list_of(TEXT)))),
+            Endpoint(
+                "/frontend/settings",
+                self.frontend_settings,
+                answer=record(
+                    apiKeys=FLAG,
+                    keyRequired=FLAG,
+                    charLimit=INTEGER,
+                    filesTranslation=FLAG,
+                    supportedFilesFormat=list_of(TEXT),
+                    suggestions=FLAG,
+                    language={"type": "object"},
+                ),
+            ),
+            Endpoint("/health", self.health, answer=record(status=TEXT)),
         ]
 
     async def translate(self, request: Request) -> Response:
         """Translate a text or a list of texts."""
-        fields, client = await admit(request, self._clients)
+        fields, client = await self._admit(request)
         texts = fields.texts("q")
         self._service.check_length(texts)
         count = fields.integer("alternatives", 0, maximum=MAX_ALTERNATIVES)
-        is_html = fields.choice("format", ("text", "html"), "text") == "html"
+        is_html = fields.choice("format", FORMATS, "text") == "html"
         source, target, model = fields.text("source"), fields.text("target"), fields.text("model", "") or None
         direction, detected = self._service.detect_direction("\n".join(texts), source, target, model)
         glossary = await fields.terms("glossary")
@@ -66,7 +115,7 @@ class LibreTranslate:
             work = self._service.translate_markup(texts, Html(), direction, options)
         else:
             work = self._service.translate_texts(texts, direction, options)
-        results = await while_connected(request, work, timeout=self._service.settings.timeout)
+        results = await self._finish(request, work)
         self._service.log_texts(texts, [each.hyp for each in results])
 
         def shape(values: Sequence[Any]) -> Any:
@@ -80,15 +129,15 @@ class LibreTranslate:
         return JSONResponse(answer)
 
     async def detect(self, request: Request) -> Response:
-        """Languages that a text may be in."""
-        fields, _ = await admit(request, self._clients)
+        """Detect the language of a text."""
+        fields, _ = await self._admit(request)
         texts = fields.texts("q")
         self._service.check_length(texts)
         first, *others = self._service.detect("\n".join(texts))
         return JSONResponse([_as_dict(first), *(_as_dict(each) for each in others if each.confidence >= 1)])
 
     async def languages(self, request: Request) -> Response:
-        """The languages, each with those that it can be translated to."""
+        """Languages, each with those that it can be translated to."""
         registry = self._service.registry
         return JSONResponse(
             [
@@ -98,7 +147,7 @@ class LibreTranslate:
         )
 
     async def frontend_settings(self, request: Request) -> Response:
-        """Properties of the server that a page shows."""
+        """Properties of the server."""
         settings = self._service.settings
         source = self._service.registry.sources[0]
         target = self._service.registry.targets[source][0]
@@ -119,7 +168,10 @@ class LibreTranslate:
         )
 
     async def health(self, request: Request) -> Response:
-        """The state of the server: it answers, and no model has failed (503 otherwise)."""
+        """State of the server.
+
+        It answers, and no model has failed (503 otherwise).
+        """
         if not (failed := self._service.registry.failures()):
             return JSONResponse({"status": "ok"})
         error = f"{', '.join(failed)}: cannot be started; the log says why"
@@ -142,8 +194,8 @@ _BEGINNING = (
 )
 
 
-class Suggestions:
-    """The route that takes suggestions, and their file, of which each line is whole at any time."""
+class Suggestions(Front):
+    """The endpoint that takes suggestions, and their file, of which each line is whole at any time."""
 
     def __init__(self, path: Path, service: TranslationService, clients: Clients, note: Callable[[str], None]) -> None:
         """Open the file, which is begun if it does not exist, and repaired if its last line is torn.
@@ -152,17 +204,20 @@ class Suggestions:
             DataError: it is another file than this server writes.
             ReadWriteError: it cannot be written.
         """
-        self._path, self._service, self._clients, self._note = path, service, clients, note
+        super().__init__(service, clients)
+        self._path, self._note = path, note
         with translate_write_errors(path), self._open():
             pass
 
-    def routes(self) -> list[Route]:
-        """The route."""
-        return [Route("/suggest", self.suggest, methods=["POST"])]
+    def endpoints(self) -> list[Endpoint]:
+        """The endpoint."""
+        body = record(q=TEXT, s=TEXT, source=TEXT, target=TEXT, optional={"api_key": TEXT})
+        answer = record(success=FLAG)
+        return [Endpoint("/suggest", self.suggest, ["POST"], body=body, answer=answer, errors=[500, 507])]
 
     async def suggest(self, request: Request) -> Response:
         """Take a text `q` and its translation `s`."""
-        fields, _ = await admit(request, self._clients)
+        fields, _ = await self._admit(request)
         texts = [" ".join(fields.text(name).split()) for name in ("q", "s")]
         if not all(0 < len(text) <= MAX_TEXT for text in texts):
             raise RequestError(400, f"q and s: texts of 1 to {MAX_TEXT:,} characters are expected")

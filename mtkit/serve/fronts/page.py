@@ -7,34 +7,50 @@ from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Route
 
-from mtkit.serve.clients import Clients
-from mtkit.serve.core import LINE_END, RequestOptions, TranslationService
-from mtkit.serve.fronts.exchange import while_connected
-from mtkit.serve.fronts.requests import admit
+from mtkit.serve.core import LINE_END, RequestOptions
+from mtkit.serve.fronts.front import FLAG, LIST, TERMS, TEXT, Endpoint, Front, choice, integer_to, list_of, record
 from mtkit.serve.languages import RIGHT_TO_LEFT, normal_code
+from mtkit.serve.request_error import RequestError
 from mtkit.text.sentences import split_sentences
 
 FOLDER = Path(__file__).parents[1] / "page"
 FILES = ("style.css", "app.js", "view.js", "icon.svg")
 NEXT_WORDS = 8
+MAX_NUMBER = 1_000_000  # of a sentence
 
 
-class Page:
-    """Handlers of the routes."""
+class Page(Front):
+    """The page and what it asks for."""
 
-    def __init__(self, service: TranslationService, clients: Clients) -> None:
-        self._service, self._clients = service, clients
-
-    def routes(self) -> list[Route]:
-        """The routes."""
+    def endpoints(self) -> list[Endpoint]:
+        """The endpoints."""
+        beginning = {"api_key": TEXT, "beginning": TEXT}
+        of_sentences = {"q": TEXT, **beginning, "glossary": TERMS, "sentence": integer_to(MAX_NUMBER)}
+        sentence = record(source=TEXT, target=TEXT, alignment=LIST, confidence=LIST, terms=LIST, flags=list_of(TEXT))
+        file_types = ("text/css", "text/javascript", "image/svg+xml")
         return [
-            Route("/", self.index, methods=["GET"]),
-            Route("/page/{name}", self.file, methods=["GET"]),
-            Route("/sentences", self.sentences, methods=["POST"]),
-            Route("/next_words", self.next_words, methods=["POST"]),
-            Route("/spec", self.spec, methods=["GET"]),
+            Endpoint("/", self.index, answer=TEXT, media_types=["text/html"]),
+            Endpoint("/page/{name}", self.file, segments={"name": choice(FILES)}, answer=TEXT, media_types=file_types),
+            Endpoint(
+                "/sentences",
+                self.sentences,
+                ["POST"],
+                body=record(source=TEXT, target=TEXT, optional=of_sentences),
+                answer=record(
+                    sentences=list_of(sentence),
+                    source=TEXT,
+                    detected={"type": ["number", "null"]},
+                    rightToLeft=list_of(FLAG),
+                ),
+            ),
+            Endpoint(
+                "/next_words",
+                self.next_words,
+                ["POST"],
+                body=record(q=TEXT, source=TEXT, target=TEXT, optional=beginning),
+                answer=record(words=list_of(record(word=TEXT, translation=TEXT))),
+            ),
         ]
 
     async def index(self, request: Request) -> Response:
@@ -45,29 +61,25 @@ class Page:
         """A file of the page."""
         name = request.path_params["name"]
         if name not in FILES:
-            return JSONResponse({"error": "no such file"}, status_code=404)
+            raise RequestError(404, "no such file")
         return FileResponse(FOLDER / name, headers={"Cache-Control": "no-cache"})
 
-    async def spec(self, request: Request) -> Response:
-        """The description of the interfaces, in the format of OpenAPI."""
-        return FileResponse(Path(__file__).parent / "openapi.json")
-
     async def sentences(self, request: Request) -> Response:
-        """Translate the sentences of a text, each with its alignment and the confidence of its words.
+        """Translate sentence by sentence, with alignment and confidence.
 
-        The translation of sentence number `sentence` begins with `beginning`.
+        The confidence is that of words. The translation of sentence number `sentence` begins with `beginning`.
         """
-        fields, client = await admit(request, self._clients)
+        fields, client = await self._admit(request)
         text = fields.text("q", "")
         self._service.check_length([text])
         direction, detected = self._service.detect_direction(text, fields.text("source"), fields.text("target"))
         lines = _sentences(text)
         beginnings = [""] * len(lines)
-        if (number := fields.integer("sentence", len(lines), maximum=1_000_000)) < len(lines):
+        if (number := fields.integer("sentence", len(lines), maximum=MAX_NUMBER)) < len(lines):
             beginnings[number] = fields.text("beginning", "")
         options = RequestOptions(client=client, sentences=False, details=True, glossary=await fields.terms("glossary"))
         work = self._service.translate_lines(lines, direction, options, beginnings=beginnings)
-        results = await while_connected(request, work, timeout=self._service.settings.timeout)
+        results = await self._finish(request, work)
         answer = [
             {
                 "source": line,
@@ -89,14 +101,17 @@ class Page:
         )
 
     async def next_words(self, request: Request) -> Response:
-        """Words that may follow the beginning of the translation of a sentence, each with the translation."""
-        fields, client = await admit(request, self._clients)
+        """Words that may follow the beginning of a translation.
+
+        The text is a sentence; each word comes with the translation that has it.
+        """
+        fields, client = await self._admit(request)
         text = fields.text("q")
         self._service.check_length([text])
         direction = self._service.find_direction(fields.text("source"), fields.text("target"))
         options = RequestOptions(client=client, sentences=False, next_words=NEXT_WORDS)
         work = self._service.translate_lines([text], direction, options, beginnings=[fields.text("beginning", "")])
-        (result,) = await while_connected(request, work, timeout=self._service.settings.timeout)
+        (result,) = await self._finish(request, work)
         return JSONResponse({"words": [{"word": word, "translation": hyp} for word, hyp in result.next_words]})
 
 

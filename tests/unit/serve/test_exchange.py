@@ -170,17 +170,24 @@ def test_a_model_that_cannot_be_started_again_says_so_once(monkeypatch: Any) -> 
 def test_a_pool_that_waits_to_try_again_ends_at_once(monkeypatch: Any) -> None:
     monkeypatch.setattr("mtkit.serve.processes.pool.RETRY_SECONDS", 3600.0)
 
-    async def run() -> None:
-        pool = _Pool(FairQueue(), [])
+    async def run() -> tuple[int, bool, int, str | None]:
+        ended: list[ModelPool] = []
+        pool = _Pool(FairQueue(), ended)
         pool._settings = {"model": "runs/m"}
+        attempts = 0
 
         async def start_worker() -> tuple[socket.socket, int]:
+            nonlocal attempts
+            attempts += 1
             raise ComputeError("no memory")
 
         pool._start_worker = start_worker  # type: ignore[method-assign]
         await pool.start()
         await let_all_run()
-        async with asyncio.timeout(60):
-            await pool.retire()
+        end = asyncio.create_task(pool.retire())
+        await let_all_run()
+        state = attempts, end.done(), len(ended), pool.failure
+        end.cancel()
+        return state
 
-    asyncio.run(run())
+    assert asyncio.run(run()) == (1, True, 1, "no memory")

@@ -1,0 +1,135 @@
+"""The specification of the server: generated from the endpoints of all fronts, each with the errors of its shape."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.testclient import TestClient
+
+from mtkit.serve.fronts import app as module
+from mtkit.serve.fronts.app import Operation, build_app
+from mtkit.serve.fronts.front import TEXT, Endpoint, Front, record, routes
+from mtkit.serve.request_error import RequestError
+from mtkit.serve.settings import ServerSettings
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for a server without models."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(module, "Registry", lambda *_: SimpleNamespace(models=[], failures=list))
+    return tmp_path
+
+
+def built(**settings: Any) -> Starlette:
+    return build_app(ServerSettings(models=[Path("a")], **settings), lambda line: None).app
+
+
+def client_of(app: Starlette) -> TestClient:
+    return TestClient(app, "http://localhost", raise_server_exceptions=False)
+
+
+@pytest.mark.parametrize("has_suggestions", [True, False])
+def test_the_specification_has_the_routes_and_no_others(has_suggestions: bool, folder: Path) -> None:
+    app = built(suggestions=folder / "s.tmx" if has_suggestions else None)
+    paths = client_of(app).get("/spec").json()["paths"]
+    described = {(path, method.upper()) for path, methods in paths.items() for method in methods}
+    assert described == {(route.path, method) for route in app.routes for method in route.methods - {"HEAD"}}  # type: ignore[attr-defined]
+    assert ("/suggest" in paths) == has_suggestions
+    assert {("/v2/usage", "GET"), ("/v2/usage", "POST"), ("/metrics", "GET"), ("/spec", "GET")} <= described
+
+
+def test_each_endpoint_has_a_summary_and_errors_of_a_known_shape(folder: Path) -> None:
+    spec = client_of(built(suggestions=folder / "s.tmx")).get("/spec").json()
+    assert spec["components"]["schemas"] == {
+        "Error": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]},
+        "Message": {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]},
+    }
+    for path, methods in spec["paths"].items():
+        for operation in methods.values():
+            assert operation["summary"].rstrip(".") == operation["summary"] != ""
+            statuses = {int(status) for status in operation["responses"]}
+            assert statuses >= {400, 403, 408, 413, 421, 429, 503}
+            assert (507 in statuses) == (path in ("/translate_file", "/documents", "/v2/document", "/suggest"))
+            name = "Message" if path.startswith("/v2/") else "Error"
+            for status in statuses - {200, 201, 202, 204}:
+                (content,) = operation["responses"][str(status)]["content"].values()
+                assert content["schema"] == {"$ref": f"#/components/schemas/{name}"}
+
+
+class Google(Front):
+    """A toy of another interface."""
+
+    prefix = "/language/"
+    title = "Google"
+    error_schema = "Status", record(error=record(code={"type": "integer"}, message=TEXT))
+
+    def endpoints(self) -> list[Endpoint]:
+        """The endpoint."""
+        body = record(q=TEXT, optional={"format": TEXT})
+        return [Endpoint("/language/{model}", self.translate, ["POST"], body=body, answer=record(text=TEXT))]
+
+    def error_body(self, error: RequestError) -> dict[str, Any]:
+        """The body of an error."""
+        return {"error": {"code": error.status, "message": str(error)}}
+
+    async def translate(self, request: Request) -> Response:
+        """Translate into capital letters.
+
+        Only the first line is the summary.
+        """
+        fields, _ = await self._admit(request)
+        return JSONResponse({"text": fields.text("q").upper()})
+
+
+def test_an_endpoint_of_a_new_front_is_specified_and_has_its_errors(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_google(service: Any, clients: Any, fronts: list[Front]) -> Operation:
+        fronts.append(Google(service, clients))
+        return Operation(service, clients, fronts)
+
+    monkeypatch.setattr(module, "Operation", with_google)
+    client = client_of(built())
+    spec = client.get("/spec").json()
+    operation = spec["paths"]["/language/{model}"]["post"]
+    assert operation["summary"] == "Translate into capital letters (Google)"
+    schema = {"type": "object", "properties": {"q": TEXT, "format": TEXT}, "required": ["q"]}
+    assert operation["requestBody"] == {"required": True, "content": {"application/json": {"schema": schema}}}
+    assert operation["parameters"] == [
+        {"name": "model", "in": "path", "required": True, "schema": {**TEXT, "minLength": 1, "pattern": r"^[\w-]+$"}}
+    ]
+    assert operation["responses"]["404"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/Status"
+    }
+    assert spec["components"]["schemas"]["Status"] == Google.error_schema[1]
+    assert client.post("/language/one", json={"q": "a dog"}).json() == {"text": "A DOG"}
+    missing = client.post("/language/one", json={})
+    assert (missing.status_code, missing.json()) == (400, {"error": {"code": 400, "message": "q is missing"}})
+    foreign = client.post("/language/one", json={"q": "a"}, headers={"Origin": "http://example.org"})
+    assert (foreign.status_code, foreign.json()["error"]["code"]) == (403, 403)  # refused before the endpoint
+    assert client.get("/language/").json() == {"error": {"code": 404, "message": "no such path"}}
+    assert client.get("/language/one").json()["error"]["message"] == "the path has no such method"
+    assert client.get("/language").json() == client.get("/v3/usage").json() == {"error": "no such path"}
+    assert client.get("/v2/none").json() == {"message": "no such path"}
+    assert client.get("/page/none").json() == {"error": "no such file"}
+
+
+def test_errors_below_a_root_path_are_those_of_the_front(folder: Path) -> None:
+    client = TestClient(built(), "http://localhost", root_path="/mt")
+    assert client.get("/v2/none").json() == {"message": "no such path"}
+
+
+def test_a_path_outside_of_the_prefix_of_its_front_is_refused() -> None:
+    class Stray(Google):
+        prefix = "/other/"
+
+    with pytest.raises(ValueError, match=r"paths without the prefix of their front: \['/language/\{model\}'\]"):
+        routes([Stray(None, None)])  # type: ignore[arg-type]
