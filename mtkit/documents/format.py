@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from mtkit.documents.reading import Survey, split_stretches
 from mtkit.documents.unit import TextUnit
 from mtkit.text.marked import Marked
-
-if TYPE_CHECKING:
-    import zipfile
 
 XML_ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import itertools
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import IO, TypeVar
 
 from mtkit.documents.format import DocumentFormat
@@ -12,7 +13,6 @@ from mtkit.documents.markup import XmlCheck, XmlError
 from mtkit.documents.reading import (
     BYTE_ORDER_MARKS,
     CHUNK,
-    Survey,
     decode_chunks,
     guess_encoding,
     known_encoding,
@@ -71,7 +71,7 @@ class DocumentSource:
                 return encoding
         if known is not None:
             return known
-        survey = cache(self._survey)
+        survey = cache(lambda: survey_bytes(self._file))
         try:
             encoding = known_encoding(self.form.choose_encoding(self._head, survey))
         except LookupError as error:
@@ -84,9 +84,6 @@ class DocumentSource:
             return encoding
         report(f"{self.name}: not UTF-8, and read as {guess}, which is a guess; --encoding NAME states another")
         return guess
-
-    def _survey(self) -> Survey:
-        return survey_bytes(self._file)
 
     def read(self, extract: Callable[[str], T]) -> Iterator[tuple[int, str, T]]:
         """(number of its first line, text, what `extract` makes of it) for each stretch.
@@ -107,7 +104,8 @@ class DocumentSource:
         """The text, checked if it is XML."""
         check = XmlCheck() if self.form.is_xml else None
         try:
-            for text in decode_chunks(self._bytes(), self.form.encoding, self.name):
+            chunks = itertools.chain([self._head], iter(partial(self._file.read, CHUNK), b""))
+            for text in decode_chunks(chunks, self.form.encoding, self.name):
                 if check is not None:
                     check.feed(text, is_last=not text)
                     self._check_root(check.root)
@@ -118,9 +116,3 @@ class DocumentSource:
     def _check_root(self, root: str | None) -> None:
         if self._root is not None and root not in (None, self._root):
             raise XmlError(1, f"the outermost element is {root}, not {self._root}; is the name right?")
-
-    def _bytes(self) -> Iterator[bytes]:
-        chunk = self._head
-        while chunk:
-            yield chunk
-            chunk = self._file.read(CHUNK)

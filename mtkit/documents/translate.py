@@ -187,7 +187,8 @@ class PendingStretch:
         texts = [text for message in self.messages if message is not None for text in message.messages()]
         for text in texts:
             text.parts = [(part, needs_translation(part.text)) for part in _split_lines(text.text)]
-        self.lines = [_core(part.text) for text in texts for part, is_translated in text.parts if is_translated]
+        cores = [part.text for text in texts for part, is_translated in text.parts if is_translated]
+        self.lines = [text[len(_lead(text)) :].rstrip() for text in cores]
 
     @staticmethod
     def _message(unit: TextUnit) -> Message | None:
@@ -227,18 +228,11 @@ def _translate_stream(source: DocumentSource, target: BinaryIO, translate: Trans
             yield from pending.lines
 
     for translation in translate(lines()):
-        _next_open(queue, write, source.name, report).translations.append(translation)
+        while len(queue[0].translations) == len(queue[0].lines):
+            write(finish_stretch(queue.popleft(), source.name, report))
+        queue[0].translations.append(translation)
     while queue:
         write(finish_stretch(queue.popleft(), source.name, report))
-
-
-def _next_open(
-    queue: deque[PendingStretch], write: Callable[[str], None], name: str, report: DocumentReport
-) -> PendingStretch:
-    """The first stretch that lacks translations, after all before it are written."""
-    while len(queue[0].translations) == len(queue[0].lines):
-        write(finish_stretch(queue.popleft(), name, report))
-    return queue[0]
 
 
 def _split_lines(marked: Marked) -> list[Marked]:
@@ -284,18 +278,18 @@ def _translated(
             placed.append(target)
             certain &= is_certain
             flags.update(translation.flags)
-        targets.append(_joined(unit, [part for part, _ in text.parts], placed))
+        try:
+            targets.append(join_marked(placed))
+        except ValueError:  # pairs of marks would cross: they are placed in their order instead
+            parts = [part for part, _ in text.parts]
+            in_order = [place_in_order(part, target.text) for part, target in zip(parts, placed, strict=True)]
+            targets.append(join_marked(in_order))
     return message.written(iter(targets)), certain, flags
 
 
 def _lead(line: str) -> str:
     """The white space before a line, and the dash of a speaker, which stay."""
     return speaker_dash(line) or line[: len(line) - len(line.lstrip())]
-
-
-def _core(line: str) -> str:
-    """A line as it is translated."""
-    return line[len(_lead(line)) :].rstrip()
 
 
 def _place(unit: TextUnit, part: Marked, translation: LineTranslation) -> tuple[Marked, bool]:
@@ -313,11 +307,3 @@ def _place(unit: TextUnit, part: Marked, translation: LineTranslation) -> tuple[
     if unit.ordered and [(mark.role, mark.name) for mark in placed.marks] != order:
         return place_in_order(part, target), False
     return placed, certain
-
-
-def _joined(unit: TextUnit, parts: Sequence[Marked], targets: Sequence[Marked]) -> Marked:
-    """The lines of a unit as one text; marks whose pairs would cross are placed in their order instead."""
-    try:
-        return join_marked(targets)
-    except ValueError:
-        return join_marked([place_in_order(part, target.text) for part, target in zip(parts, targets, strict=True)])

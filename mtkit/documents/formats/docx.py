@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -56,9 +56,25 @@ class DocxPart(DocumentFormat):
     suffixes = (".docx",)
     is_xml = has_references = is_archive = True
 
-    def open_archive(self, path: Path) -> AbstractContextManager[tuple[zipfile.ZipFile, dict[str, str | None]]]:
-        """Open a Word document; results and errors as `open_docx`."""
-        return open_docx(path)
+    @contextmanager
+    def open_archive(self, path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, str | None]]]:
+        """Open a Word document.
+
+        Yields:
+            The archive, and its parts with text in order, with the name of their outermost element if that is checked.
+
+        Raises:
+            DataError: it is no Word document, is damaged or encrypted, or its content is too large.
+        """
+        try:
+            archive = zipfile.ZipFile(path)
+        except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError, ValueError) as error:
+            raise DataError(f"{path}: not a Word document, which is a zip archive; save it as .docx") from error
+        try:
+            with archive:
+                yield archive, _checked_parts(path, archive)
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+            raise DataError(f"{path}: the archive is damaged: {error}") from error
 
     def units(self, stretch: str) -> list[TextUnit]:
         """The texts of paragraphs, between tabs and line breaks."""
@@ -119,30 +135,6 @@ def _unit(xml: str, texts: list[_Text]) -> TextUnit | None:
 
 def _start_tag(text: _Text) -> str:
     return f'<{text.tag} xml:space="preserve">'
-
-
-@contextmanager
-def open_docx(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, str | None]]]:
-    """Open a Word document.
-
-    Yields:
-        The archive, and its parts with text in order, with the name of their outermost element if that is checked.
-
-    Raises:
-        DataError: it is no Word document, is damaged or encrypted, or its content is too large.
-    """
-    try:
-        with _opened(path) as archive:
-            yield archive, _checked_parts(path, archive)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise DataError(f"{path}: the archive is damaged: {error}") from error
-
-
-def _opened(path: Path) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError, ValueError) as error:
-        raise DataError(f"{path}: not a Word document, which is a zip archive; save it as .docx") from error
 
 
 def _checked_parts(path: Path, archive: zipfile.ZipFile) -> dict[str, str | None]:

@@ -276,12 +276,7 @@ class _Run:
         content = _SPACES.sub(" ", html.unescape(self._text[start:end]))
         before = self._builder.last
         self._builder.add(content)
-        if not before:
-            self._lead(start, end)
-
-    def _lead(self, start: int, end: int) -> None:
-        """Move the beginning of the unit after white space that is before all tags."""
-        if start == self._start:
+        if not before and start == self._start:  # the unit begins after white space that is before all tags
             raw = self._text[start:end]
             self._start += len(raw) - len(raw.lstrip(_SPACE))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.unit import StretchError, TextUnit, has_words
@@ -56,7 +57,8 @@ class JsonValues(DocumentFormat):
                     and (not self.options.fields or keys[-1] in self.options.fields)
                     and not _SURROGATE.search(value)
                 ):
-                    units.append(_unit(token, value, ensure_ascii=ensure_ascii))
+                    escape = partial(json.dumps, ensure_ascii=ensure_ascii)
+                    units.append(TextUnit(start=token.start(), end=token.end(), source=Marked(value), escape=escape))
         if missing := [key for key in self.options.fields if key not in names]:
             known = ", ".join(map(repr, names))[:200] or "none"
             raise StretchError(0, f"no object has the key {missing[0]!r}; the keys are {known}")
@@ -76,12 +78,3 @@ def _error(text: str) -> StretchError | None:
     except json.JSONDecodeError as error:
         return StretchError(error.pos, f"not JSON: {error.msg[0].lower()}{error.msg[1:]}")
     return None
-
-
-def _unit(token: re.Match[str], value: str, *, ensure_ascii: bool) -> TextUnit:
-    return TextUnit(
-        start=token.start(),
-        end=token.end(),
-        source=Marked(value),
-        escape=lambda text: json.dumps(text, ensure_ascii=ensure_ascii),
-    )

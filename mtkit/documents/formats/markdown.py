@@ -56,7 +56,8 @@ class _Blocks:
         parser.disable(["inline", "text_join"])  # which are read below, and take quadratic time here
         interrupts = ["paragraph", "reference", "blockquote", "list"]
         parser.block.ruler.before("table", "marker", _read_marker, {"alt": interrupts})
-        skipped = _front_matter_length(lines)
+        ends = _FRONT_MATTER.get(lines[0].rstrip(" \t"), ())
+        skipped = next((i + 1 for i, line in enumerate(lines) if i and line.rstrip(" \t") in ends), 0)
         environment: dict[str, Any] = {}
         self._tokens = parser.parse("\n".join([""] * skipped + lines[skipped:]), environment)
         self._references = set(environment.get("references", {}))
@@ -108,12 +109,6 @@ class _Blocks:
             escapes = itertools.accumulate((is_cell and char == "|" for char in text), initial=0)
             offsets += [place + index + escaped for index, escaped in enumerate(escapes)]
         return InlineContent(self._document, "\n".join(texts), offsets)
-
-
-def _front_matter_length(lines: list[str]) -> int:
-    """Lines of the front matter."""
-    ends = _FRONT_MATTER.get(lines[0].rstrip(" \t"), ())
-    return next((i + 1 for i, line in enumerate(lines) if i and line.rstrip(" \t") in ends), 0)
 
 
 def _read_marker(state: StateBlock, line: int, last: int, silent: bool) -> bool:

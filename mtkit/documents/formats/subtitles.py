@@ -112,14 +112,11 @@ def _groups(text: str, cues: list[list[tuple[int, int]]]) -> Iterator[list[tuple
     for cue in cues:
         for index, (start, end) in enumerate(cue):
             num_cues += not index
-            is_new = text[start] in "-–—" or (not index and (num_cues > _MAX_CUES or _is_complete(text, group)))
+            is_complete = not group or _COMPLETE.search(text[group[-1][0] : group[-1][1]]) is not None
+            is_new = text[start] in "-–—" or (not index and (num_cues > _MAX_CUES or is_complete))
             if group and is_new:
                 yield group
                 group, num_cues = [], 1
             group.append((start, end))
     if group:
         yield group
-
-
-def _is_complete(text: str, group: list[tuple[int, int]]) -> bool:
-    return not group or _COMPLETE.search(text[group[-1][0] : group[-1][1]]) is not None

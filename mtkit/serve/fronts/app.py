@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,11 +15,10 @@ from mtkit.serve.clients import Clients, read_keys
 from mtkit.serve.core import TranslationService
 from mtkit.serve.fronts.deepl import DeepL
 from mtkit.serve.fronts.document_jobs import DocumentJobs, Files
-from mtkit.serve.fronts.exchange import Exchange
+from mtkit.serve.fronts.exchange import Exchange, Sites
 from mtkit.serve.fronts.front import TEXT, Endpoint, Front, front_of, routes, specification
 from mtkit.serve.fronts.libretranslate import LibreTranslate, Suggestions
 from mtkit.serve.fronts.page import Page
-from mtkit.serve.fronts.sites import Sites
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.registry import Registry
 from mtkit.serve.request_error import RequestError
@@ -30,16 +28,8 @@ FORM_BYTES = 64 << 10  # of a request beside its texts or its file
 BYTES_PER_CHARACTER = 12  # of a text in JSON, where each half of a character beyond the first 65,536 takes six
 
 
-class Application(NamedTuple):
-    """The application, its models, and its documents."""
-
-    app: Starlette
-    registry: Registry
-    jobs: DocumentJobs
-
-
-def build_app(settings: ServerSettings, note: Callable[[str], None]) -> Application:
-    """The application of a server.
+def build_app(settings: ServerSettings, note: Callable[[str], None]) -> tuple[Starlette, Registry, DocumentJobs]:
+    """The application of a server, its models, and its documents.
 
     Args:
         settings: of the server.
@@ -51,8 +41,15 @@ def build_app(settings: ServerSettings, note: Callable[[str], None]) -> Applicat
     metrics = ServerMetrics()
     registry = Registry(settings, metrics, note)
     service = TranslationService(settings, registry, metrics, note)
+    models = registry.models
+    metrics.gauge("mtkit_queue_texts", "Texts that wait for a worker.", lambda: sum(m.queue.count for m in models))
+    metrics.gauge(
+        "mtkit_queue_characters", "Characters that wait for a worker.", lambda: sum(m.queue.waiting for m in models)
+    )
+    metrics.gauge(
+        "mtkit_models_memory_bytes", "Memory of the models.", lambda: sum(m.pool.memory() for m in models if m.pool)
+    )
     clients = Clients(None if settings.keys is None else read_keys(settings.keys), settings.max_requests)
-    _add_gauges(metrics, registry)
 
     jobs = DocumentJobs(service)
     fronts: list[Front] = [
@@ -84,14 +81,9 @@ def build_app(settings: ServerSettings, note: Callable[[str], None]) -> Applicat
         metrics=metrics,
         log=(lambda line: None) if settings.log == "errors" else note,
     )
-    handlers = {
-        RequestError: errors.on_error,
-        HTTPException: errors.on_http_error,
-        OSError: errors.on_system_error,
-        Exception: errors.on_bug,
-    }
+    handlers = dict.fromkeys((RequestError, HTTPException, OSError), errors.on_error) | {Exception: errors.on_bug}
     app = Starlette(routes=all_routes, middleware=[exchange], exception_handlers=handlers)
-    return Application(app, registry, jobs)
+    return app, registry, jobs
 
 
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -121,17 +113,6 @@ class Operation(Front):
         return Response(self._service.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
-def _add_gauges(metrics: ServerMetrics, registry: Registry) -> None:
-    models = registry.models
-    metrics.gauge("mtkit_queue_texts", "Texts that wait for a worker.", lambda: sum(m.queue.count for m in models))
-    metrics.gauge(
-        "mtkit_queue_characters", "Characters that wait for a worker.", lambda: sum(m.queue.waiting for m in models)
-    )
-    metrics.gauge(
-        "mtkit_models_memory_bytes", "Memory of the models.", lambda: sum(m.pool.memory() for m in models if m.pool)
-    )
-
-
 class _Errors:
     """Answers of errors in the shapes of the fronts."""
 
@@ -146,20 +127,15 @@ class _Errors:
         return JSONResponse(front.error_body(error), status_code=error.status, headers=headers)
 
     async def on_error(self, request: Request, error: Exception) -> Response:
-        """The answer of a request that is refused."""
-        return self.answer(request, error if isinstance(error, RequestError) else RequestError(500, str(error)))
-
-    async def on_http_error(self, request: Request, error: Exception) -> Response:
-        """The answer of an unknown path or method."""
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        messages = {404: "no such path", 405: "the path has no such method"}
-        response = self.answer(request, RequestError(status, messages.get(status, "the request cannot be answered")))
-        if isinstance(error, HTTPException) and error.headers:
-            response.headers.update(error.headers)
-        return response
-
-    async def on_system_error(self, request: Request, error: Exception) -> Response:
-        """The answer where the disk is full, or descriptors or memory are lacking."""
+        """The answer of an error that the request, the disk or the load causes; others are raised again."""
+        if isinstance(error, RequestError):
+            return self.answer(request, error)
+        if isinstance(error, HTTPException):
+            messages = {404: "no such path", 405: "the path has no such method"}
+            message = messages.get(error.status_code, "the request cannot be answered")
+            response = self.answer(request, RequestError(error.status_code, message))
+            response.headers.update(error.headers or {})
+            return response
         number = error.errno if isinstance(error, OSError) else None
         if number in FULL:
             return self.answer(request, RequestError(507, "the disk of the server is full"))

@@ -23,7 +23,7 @@ from mtkit.documents.glossary import cells_of
 from mtkit.errors import DataError
 from mtkit.serve.clients import Clients
 from mtkit.serve.core import AUTO, LINE_END, Direction, RequestOptions, TranslationService
-from mtkit.serve.fronts.document_jobs import DOWNLOAD, DocumentJob, DocumentJobs, download_of
+from mtkit.serve.fronts.document_jobs import DOWNLOAD, DocumentJobs, download_of
 from mtkit.serve.fronts.front import FILE, FLAG, INTEGER, TEXT, Endpoint, Front, choice, list_of, record
 from mtkit.serve.fronts.requests import MAX_TERMS, RequestFields, terms_as_json
 from mtkit.serve.languages import language_name
@@ -270,11 +270,14 @@ class DeepL(Front):
         """Progress of a document."""
         await self._admit(request)
         job = self._jobs.find(request.path_params["identifier"])
-        state: dict[str, Any] = {"document_id": job.identifier, "status": _status(job)}
+        state: dict[str, Any] = {
+            "document_id": job.identifier,
+            "status": "queued" if job.lines is None else "translating",
+        }
         if job.error is not None:
-            state["error_message"] = job.error
-        if job.is_done:
-            state["billed_characters"] = job.characters
+            state |= {"status": "error", "error_message": job.error}
+        elif job.is_done:
+            state |= {"status": "done", "billed_characters": job.characters}
         return JSONResponse(state)
 
     async def document_result(self, request: Request) -> Response:
@@ -289,12 +292,6 @@ class DeepL(Front):
         response = download_of(job)
         response.background = BackgroundTask(self._jobs.drop, job)
         return response
-
-
-def _status(job: DocumentJob) -> str:
-    if job.error is not None:
-        return "error"
-    return "done" if job.is_done else "queued" if job.lines is None else "translating"
 
 
 MAX_GLOSSARIES = 1000

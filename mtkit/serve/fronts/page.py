@@ -73,7 +73,9 @@ class Page(Front):
         text = fields.text("q", "")
         self._service.check_length([text])
         direction, detected = self._service.detect_direction(text, fields.text("source"), fields.text("target"))
-        lines = _sentences(text)
+        # the sentences of all lines, and the line ends; each has the white space before it
+        parts = [([each] if index % 2 else split_sentences(each)) for index, each in enumerate(LINE_END.split(text))]
+        lines = [*itertools.chain(*parts)] or [""]
         beginnings = [""] * len(lines)
         if (number := fields.integer("sentence", len(lines), maximum=MAX_NUMBER)) < len(lines):
             beginnings[number] = fields.text("beginning", "")
@@ -96,7 +98,7 @@ class Page(Front):
                 "sentences": answer,
                 "source": direction.source,
                 "detected": None if detected is None else round(detected.confidence, 1),
-                "rightToLeft": [_is_right_to_left(code) for code in direction],
+                "rightToLeft": [normal_code(code).partition("-")[0] in RIGHT_TO_LEFT for code in direction],
             }
         )
 
@@ -113,13 +115,3 @@ class Page(Front):
         work = self._service.translate_lines([text], direction, options, beginnings=[fields.text("beginning", "")])
         (result,) = await self._finish(request, work)
         return JSONResponse({"words": [{"word": word, "translation": hyp} for word, hyp in result.next_words]})
-
-
-def _sentences(text: str) -> list[str]:
-    """The sentences of all lines, and the line ends; each has the white space before it."""
-    parts = [([each] if index % 2 else split_sentences(each)) for index, each in enumerate(LINE_END.split(text))]
-    return [*itertools.chain(*parts)] or [""]
-
-
-def _is_right_to_left(code: str) -> bool:
-    return normal_code(code).partition("-")[0] in RIGHT_TO_LEFT

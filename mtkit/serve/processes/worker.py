@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from mtkit.errors import MtkitError
 from mtkit.hardware import set_num_threads
@@ -171,15 +171,8 @@ if __name__ == "__main__":
 LONGEST_WORD = 40  # characters; in a longer one, of a script without spaces, what one token adds is the word
 
 
-class NextWord(NamedTuple):
-    """A word and the translation that has it after the given beginning."""
-
-    word: str
-    hyp: str
-
-
-def next_words(translator: Translator, line: Line, count: int) -> list[NextWord]:
-    """The most probable words after the beginning of a translation, the best first.
+def next_words(translator: Translator, line: Line, count: int) -> list[tuple[str, str]]:
+    """The most probable words after the beginning of a translation, the best first, each with the translation.
 
     A beam of `count` hypotheses that may have one token more than the beginning finds the most probable next tokens.
     Each begins a search of its own, which completes the word and the translation; tokens of the same word count once.
@@ -212,4 +205,4 @@ def next_words(translator: Translator, line: Line, count: int) -> list[NextWord]
         if hyp.startswith(prefix) and is_word_boundary(hyp, len(prefix)) and (rest := hyp[len(prefix) :].split()):
             word = rest[0] if len(rest[0]) <= LONGEST_WORD else beginning[len(prefix) :].strip()
             words.setdefault(word, hyp)
-    return [NextWord(word, hyp) for word, hyp in words.items()]
+    return [*words.items()]

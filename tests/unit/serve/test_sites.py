@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mtkit.errors import UsageError
-from mtkit.serve.fronts.sites import Sites
+from mtkit.serve.fronts.exchange import Sites
 from mtkit.serve.settings import ServerSettings
 from tests.toy.sampling import seeds
 

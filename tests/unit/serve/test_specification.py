@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def built(**settings: Any) -> Starlette:
-    return build_app(ServerSettings(models=[Path("a")], **settings), lambda line: None).app
+    return build_app(ServerSettings(models=[Path("a")], **settings), lambda line: None)[0]
 
 
 def client_of(app: Starlette) -> TestClient:
