@@ -132,14 +132,14 @@ class Message:
         is_plain: the text is no message of ICU.
         inserted: what is written for each of these marks: stretches of the source, and the messages of branches.
         raw: the stretches of the source in order; a name is that of a mark.
-        parts: lines of the text, and whether they are translated.
+        lines: of the text, and whether they are translated.
     """
 
     text: Marked = field(default_factory=lambda: Marked(""))
     is_plain: bool = False
     inserted: dict[str, list[Marked | Message]] = field(default_factory=dict)
     raw: list[Marked | str] = field(default_factory=list)
-    parts: list[tuple[Marked, bool]] = field(default_factory=list)
+    lines: list[tuple[Marked, bool]] = field(default_factory=list)
 
     def messages(self) -> Iterator[Message]:
         """The message and those of its branches, in order."""

@@ -186,9 +186,9 @@ class PendingStretch:
         self.messages = [self._message(unit) for unit in self.units]
         texts = [text for message in self.messages if message is not None for text in message.messages()]
         for text in texts:
-            text.parts = [(part, needs_translation(part.text)) for part in _split_lines(text.text)]
-        cores = [part.text for text in texts for part, is_translated in text.parts if is_translated]
-        self.lines = [text[len(_lead(text)) :].rstrip() for text in cores]
+            text.lines = [(line, needs_translation(line.text)) for line in _split_lines(text.text)]
+        translated = [line.text for text in texts for line, is_translated in text.lines if is_translated]
+        self.lines = [text[len(_lead(text)) :].rstrip() for text in translated]
 
     @staticmethod
     def _message(unit: TextUnit) -> Message | None:
@@ -253,7 +253,7 @@ def finish_stretch(pending: PendingStretch, name: str, report: DocumentReport) -
         if message is not None:
             with suppress(ValueError):  # marks of several branches cross
                 target, certain, flags = _translated(unit, message, translations)
-        if flags or message is None or any(is_translated for m in message.messages() for _, is_translated in m.parts):
+        if flags or message is None or any(is_translated for m in message.messages() for _, is_translated in m.lines):
             report.add(partial(pending.place, name, unit), is_certain=certain, flags=flags)
         else:
             report.copied += 1
@@ -269,20 +269,20 @@ def _translated(
     certain, flags = True, set[str]()
     for text in message.messages():
         placed: list[Marked] = []
-        for part, is_translated in text.parts:
+        for line, is_translated in text.lines:
             if not is_translated:
-                placed.append(part)
+                placed.append(line)
                 continue
             translation = next(translations)
-            target, is_certain = _place(unit, part, translation)
+            target, is_certain = _place(unit, line, translation)
             placed.append(target)
             certain &= is_certain
             flags.update(translation.flags)
         try:
             targets.append(join_marked(placed))
         except ValueError:  # pairs of marks would cross: they are placed in their order instead
-            parts = [part for part, _ in text.parts]
-            in_order = [place_in_order(part, target.text) for part, target in zip(parts, placed, strict=True)]
+            lines = [line for line, _ in text.lines]
+            in_order = [place_in_order(line, target.text) for line, target in zip(lines, placed, strict=True)]
             targets.append(join_marked(in_order))
     return message.written(iter(targets)), certain, flags
 
@@ -292,18 +292,18 @@ def _lead(line: str) -> str:
     return speaker_dash(line) or line[: len(line) - len(line.lstrip())]
 
 
-def _place(unit: TextUnit, part: Marked, translation: LineTranslation) -> tuple[Marked, bool]:
+def _place(unit: TextUnit, line: Marked, translation: LineTranslation) -> tuple[Marked, bool]:
     """The translation of a line with its marks, and with what is around it."""
-    lead, trailing = _lead(part.text), part.text[len(part.text.rstrip()) :]
+    lead, trailing = _lead(line.text), line.text[len(line.text.rstrip()) :]
     target = f"{lead}{translation.hyp}{trailing}"
-    if not part.marks:
+    if not line.marks:
         return Marked(target), True
-    if target == part.text:
-        return part, True
+    if target == line.text:
+        return line, True
     has_dash = len(lead.split()) if lead[-1:].isspace() else 0  # a word of its own
     links = [(s + has_dash, t + has_dash) for s, t in translation.alignment]
-    placed, certain = place_marks(part, target, links)
-    order = [(mark.role, mark.name) for mark in part.marks]
+    placed, certain = place_marks(line, target, links)
+    order = [(mark.role, mark.name) for mark in line.marks]
     if unit.ordered and [(mark.role, mark.name) for mark in placed.marks] != order:
-        return place_in_order(part, target), False
+        return place_in_order(line, target), False
     return placed, certain

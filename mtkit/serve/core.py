@@ -196,17 +196,19 @@ class TranslationService:
             "glossary": options.glossary,
             "next_words": options.next_words,
         }
-        pieces = [
-            [Piece("", line)] if beginnings and beginnings[index] else split_pieces(line, sentences=options.sentences)
+        segments = [
+            [LineSegment("", line)]
+            if beginnings and beginnings[index]
+            else split_segments(line, sentences=options.sentences)
             for index, line in enumerate(lines)
         ]
         texts = [
-            (piece.text, beginnings[index] if beginnings and number == 0 else "")
-            for index, of_line in enumerate(pieces)
-            for number, piece in enumerate(of_line)
+            (segment.text, beginnings[index] if beginnings and number == 0 else "")
+            for index, of_line in enumerate(segments)
+            for number, segment in enumerate(of_line)
         ]
         results = iter(await self._results(texts, hop, for_model, options))
-        return [merge_pieces(of_line, [next(results) for _ in of_line]) for of_line in pieces]
+        return [merge_segments(of_line, [next(results) for _ in of_line]) for of_line in segments]
 
     async def _results(
         self, texts: Sequence[tuple[str, str]], hop: Hop, for_model: dict[str, Any], options: RequestOptions
@@ -299,11 +301,11 @@ def _join(parts: Sequence[str], results: Sequence[LineResult]) -> LineResult:
     return LineResult(hyp="".join(written), flags=tuple(dict.fromkeys(flag for each in results for flag in each.flags)))
 
 
-PIECE = 800  # characters of a group of sentences
+MAX_SEGMENT = 800  # characters of a group of sentences
 
 
-class Piece(NamedTuple):
-    """A part of a line, and the white space before it."""
+class LineSegment(NamedTuple):
+    """A segment of a line, and the white space before it."""
 
     space: str
     text: str
@@ -329,35 +331,35 @@ class LineResult:
     next_words: tuple[tuple[str, str], ...] = ()
 
 
-def split_pieces(line: str, *, sentences: bool) -> list[Piece]:
-    """The pieces of a line, which is one if it is short or its sentences are not translated by themselves."""
-    if len(line) <= PIECE or not sentences:
-        return [Piece("", line)]
+def split_segments(line: str, *, sentences: bool) -> list[LineSegment]:
+    """The segments of a line, which is one if it is short or its sentences are not translated by themselves."""
+    if len(line) <= MAX_SEGMENT or not sentences:
+        return [LineSegment("", line)]
     groups: list[str] = []
     for sentence in split_sentences(line):
-        if groups and len(groups[-1]) + len(sentence) <= PIECE:
+        if groups and len(groups[-1]) + len(sentence) <= MAX_SEGMENT:
             groups[-1] += sentence
         else:
             groups.append(sentence)
-    pieces = [Piece("", groups[0])]
+    segments = [LineSegment("", groups[0])]
     for group in groups[1:]:
         text = group.lstrip()
         space = group[: len(group) - len(text)]
-        pieces.append(Piece(" " if space and not plain(space) else space, text))
-    return pieces
+        segments.append(LineSegment(" " if space and not plain(space) else space, text))
+    return segments
 
 
-def merge_pieces(pieces: Sequence[Piece], results: Sequence[dict[str, Any]]) -> LineResult:
-    """The result of a line from those of its pieces."""
+def merge_segments(segments: Sequence[LineSegment], results: Sequence[dict[str, Any]]) -> LineResult:
+    """The result of a line from those of its segments."""
     hyp = ""
     num_src = num_tgt = 0
     alignment: list[tuple[int, int]] = []
-    for piece, result in zip(pieces, results, strict=True):
+    for segment, result in zip(segments, results, strict=True):
         if hyp:
-            hyp += space_between(hyp, piece.space, is_blank=not result.get("hyp"))
+            hyp += space_between(hyp, segment.space, is_blank=not result.get("hyp"))
         hyp += result.get("hyp", "")
         alignment += [(src + num_src, tgt + num_tgt) for src, tgt in result.get("alignment", ())]
-        num_src += len(piece.text.split())
+        num_src += len(segment.text.split())
         num_tgt += len(result.get("hyp", "").split())
     return LineResult(
         hyp=hyp,

@@ -69,7 +69,7 @@ class QueuedRequest:
             self.done.set_result(None)
 
 
-Item = tuple[QueuedRequest, int]  # a request and the index of one of its texts
+QueuedText = tuple[QueuedRequest, int]  # a request and the index of one of its texts
 
 
 @dataclass
@@ -101,10 +101,10 @@ class FairQueue:
         self._count(job, 1)
         self._push(job, time.monotonic() + job.characters / SECOND_CHARACTERS)
 
-    def put_back(self, items: Sequence[Item]) -> None:
+    def put_back(self, texts: Sequence[QueuedText]) -> None:
         """Take texts again that were lost with a worker; they are next, except those of dropped requests."""
         by_job: dict[QueuedRequest, list[int]] = {}
-        for job, index in items:
+        for job, index in texts:
             if not job.done.cancelled():
                 by_job.setdefault(job, []).append(index)
         for job, indices in by_job.items():
@@ -131,12 +131,12 @@ class FairQueue:
         """Wait until something has changed."""
         await self._changed.wait()
 
-    def take(self, max_characters: int, max_texts: int) -> list[Item]:
+    def take(self, max_characters: int, max_texts: int) -> list[QueuedText]:
         """The next batch: texts with the same options, and of similar length; empty if nothing waits.
 
         A request that has lost a worker before has a batch of its own, and after the second time one for each text.
         """
-        batch: list[Item] = []
+        batch: list[QueuedText] = []
         passed: list[str] = []  # clients whose next request does not fit into the batch
         used = 0
         while self._order and used < max_characters and len(batch) < max_texts and len(passed) < MAX_LOOKED_AT:
@@ -162,7 +162,7 @@ class FairQueue:
             heapq.heappush(self._order, (self._clients[name].time, next(self._number), name))
         return batch
 
-    def _serve(self, job: QueuedRequest, batch: list[Item], room: int, max_texts: int) -> int:
+    def _serve(self, job: QueuedRequest, batch: list[QueuedText], room: int, max_texts: int) -> int:
         """Move texts of a request to a batch, at least one; returns their characters."""
         served = 0
         while job.waiting and len(batch) < max_texts and (not served or served + job.next_cost <= room):
@@ -184,7 +184,7 @@ class FairQueue:
         self.waiting += sign * sum(len(job.texts[index][0]) + TEXT_COST for index in job.waiting)
 
 
-def _fits(batch: Sequence[Item], job: QueuedRequest) -> bool:
+def _fits(batch: Sequence[QueuedText], job: QueuedRequest) -> bool:
     """Return whether the next text of a request may join a batch."""
     if not batch:
         return True

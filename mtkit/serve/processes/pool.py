@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from mtkit.errors import ComputeError
 from mtkit.hardware import memory_of
-from mtkit.serve.fair_queue import FairQueue, Item
+from mtkit.serve.fair_queue import FairQueue, QueuedText
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.processes.messages import receive_async, send_async
 
@@ -206,7 +206,7 @@ class ModelPool:
         bound = min(max(self.rate * BATCH_SECONDS, MIN_BATCH), MAX_BATCH)
         return int(min(bound, self._queue.waiting / len(self._tasks)))
 
-    def _lose(self, batch: Sequence[Item]) -> None:
+    def _lose(self, batch: Sequence[QueuedText]) -> None:
         """Put a batch back whose worker has died; a text that has lost too many workers alone is the cause."""
         for job in {job for job, _ in batch}:
             job.failures += 1
