@@ -66,8 +66,13 @@ class ModelDescription:
             "flops_training": self.cost.training,
             "activation_bytes": self.tree.activations,
             "decoding_bytes": asdict(self.cost.decoding),
-            "modules": asdict(self.tree),
+            "modules": asdict(self.tree, dict_factory=_with_kind),
         }
+
+
+def _with_kind(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of a ModuleNode by their keys in JSON."""
+    return {"kind" if key == "class_name" else key: value for key, value in items}
 
 
 def load_architecture(name_or_path: str, overrides: Sequence[str] = ()) -> Architecture:
@@ -115,6 +120,7 @@ class ModuleNode:
     Attributes:
         name: attribute name; `0–5` for consecutive equal layers.
         key: path that is the same for corresponding modules of two models.
+        class_name: of torch or mtkit, `kind` in JSON; `Outer: Inner` for a module that only wraps another one.
         count: number of consecutive equal modules. Figures sum over all of them, those of `children` are of one.
         parameters: number of parameters; tied ones count where they appear first.
         activations: bytes saved for the gradient per token.
@@ -122,7 +128,7 @@ class ModuleNode:
 
     name: str
     key: str
-    kind: str
+    class_name: str
     shape: str
     count: int
     parameters: int
@@ -139,7 +145,7 @@ class ModuleNode:
     def signature(self) -> tuple[object, ...]:
         """Equal for equal layers; without activations, since only the first layer saves an input that they share."""
         children = ((child.name, child.signature) for child in self.children)
-        return self.kind, self.shape, self.count, self.parameters, round(self.flops), *children
+        return self.class_name, self.shape, self.count, self.parameters, round(self.flops), *children
 
 
 def module_tree(model: nn.Module, cost: ModelCost, name: str) -> ModuleNode:
@@ -153,7 +159,7 @@ def module_tree(model: nn.Module, cost: ModelCost, name: str) -> ModuleNode:
         return ModuleNode(
             name=name,
             key="",
-            kind=type(module).__name__,
+            class_name=type(module).__name__,
             shape=" + ".join("×".join(map(str, p.shape)) for p in module.parameters(recurse=False)),
             count=1,
             parameters=sum(p.numel() for p in own) + sum(node.parameters for _, node in children),
@@ -181,8 +187,9 @@ def _collapse_repeats(node: ModuleNode) -> ModuleNode:
     groups = groupby(children, key=lambda child: child.signature if child.name.isdigit() else child.name)
     merged = [_merge_repeats(list(group)) for _, group in groups]
     if len(merged) == 1 and merged[0].count == 1 and not node.shape and merged[0].figures == node.figures:
-        kind = merged[0].kind if node.kind == nn.ModuleList.__name__ else f"{node.kind}: {merged[0].kind}"
-        return replace(merged[0], name=node.name, kind=kind)
+        inner = merged[0].class_name
+        outer = "" if node.class_name == nn.ModuleList.__name__ else f"{node.class_name}: "
+        return replace(merged[0], name=node.name, class_name=outer + inner)
     return replace(node, children=tuple(merged))
 
 
@@ -226,7 +233,7 @@ class TreeRow:
     @property
     def label(self) -> str:
         """Class name, with the number of equal layers if there are several."""
-        return f"{self.node.count} × {self.node.kind}" if self.node.count > 1 else self.node.kind
+        return f"{self.node.count} × {self.node.class_name}" if self.node.count > 1 else self.node.class_name
 
 
 def tree_rows(node: ModuleNode, guide: str = "", child_guide: str = "") -> Iterator[TreeRow]:
@@ -334,7 +341,7 @@ def format_si(number: float, unit: str = "") -> str:
 def _cells(row: TreeRow | None) -> tuple[str, str]:
     if row is None:
         return "–", ""
-    label = f"{row.label} {row.node.shape}".strip() if row.node.key else row.node.kind
+    label = f"{row.label} {row.node.shape}".strip() if row.node.key else row.node.class_name
     return label, _parameters(row.node)
 
 

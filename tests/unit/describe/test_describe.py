@@ -150,7 +150,7 @@ def test_equal_layers_are_collapsed():
     model = build_on_meta(config)
     tree = module_tree(model, count_cost(model, VOCAB, VOCAB, length=LENGTH), "x")
     stack = next(node for node in tree.children if node.name == "encoder")
-    assert [(node.name, node.count, node.kind, node.key) for node in stack.children] == [
+    assert [(node.name, node.count, node.class_name, node.key) for node in stack.children] == [
         ("0–2", 3, "EncoderLayer", "encoder.#0")
     ]
     assert (
