@@ -18,7 +18,7 @@ from mtkit.corpus.order.batch import Batch, dummy_batch
 from mtkit.layers.cache import BatchedState, KVCache
 from mtkit.layers.dropout import StructuralDropout
 from mtkit.models.interface import TranslationModel
-from mtkit.models.weights import META_DEVICE
+from mtkit.models.skip_init import META_DEVICE
 from mtkit.text.vocab import Vocab
 from mtkit.training.chunked_loss import label_smoothed_loss
 from mtkit.training.memory import SavedTensorBytes

@@ -18,7 +18,7 @@ from mtkit.model_folder.config_file import verified
 from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.interface import TranslationModel
-from mtkit.models.weights import build_on_meta
+from mtkit.models.skip_init import build_on_meta
 from mtkit.recipe.recipe import load_recipe
 from mtkit.text.subword.import_tokenizer import planned_vocab_sizes
 

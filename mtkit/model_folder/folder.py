@@ -315,7 +315,7 @@ def _weight_types(metadata: ModelMetadata, tokenizers: TokenizerPair) -> Mapping
 
 def weight_types(config: ModelConfig, vocab_sizes: tuple[int, int]) -> Mapping[str, TensorType]:
     """Type and shape of each weight of the model that a configuration builds; it is built without memory."""
-    from mtkit.models.weights import build_on_meta
+    from mtkit.models.skip_init import build_on_meta
     from mtkit.training.checkpoints.tensor_file import DTYPES
     from mtkit.training.weights import weights
 
@@ -327,7 +327,7 @@ def with_weights(config: ModelConfig, vocab_sizes: tuple[int, int], arrays: Arra
     """The model that a configuration builds, which uses the memory of weights with its names, shapes and types."""
     import torch
 
-    from mtkit.models.weights import SkipInit
+    from mtkit.models.skip_init import SkipInit
 
     with SkipInit(torch.device("cpu")):
         model = config.build(*vocab_sizes)

@@ -19,7 +19,7 @@ from mtkit.display import about_duration, count_of, format_bytes
 from mtkit.errors import ComputeError, MissingInputError
 from mtkit.hardware import default_device, free_memory, has_bf16
 from mtkit.models.interface import TranslationModel
-from mtkit.models.weights import META_DEVICE, SkipInit, build_on_meta
+from mtkit.models.skip_init import META_DEVICE, SkipInit, build_on_meta
 from mtkit.pipeline.builders import build_architecture, build_objective, load_teacher, resolve_auto_precision
 from mtkit.recipe.defaults.facts import corpus_statistics
 from mtkit.recipe.defaults.schedule import updates_of_epochs

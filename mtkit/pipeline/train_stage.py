@@ -32,7 +32,7 @@ from mtkit.model_folder.config_file import (
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata, update_search_config, write_model
 from mtkit.model_folder.model_card import model_card, write_model_card
 from mtkit.models.interface import TranslationModel
-from mtkit.models.weights import META_DEVICE, build_on_meta
+from mtkit.models.skip_init import META_DEVICE, build_on_meta
 from mtkit.pipeline.builders import (
     build_architecture,
     build_loader,

@@ -29,8 +29,8 @@ from mtkit.layers.variants.config import (
 )
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
+from mtkit.models.skip_init import META_DEVICE, SkipInit
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.models.weights import META_DEVICE, SkipInit
 from mtkit.text.vocab import Vocab
 from mtkit.training.chunked_loss import label_smoothed_loss
 

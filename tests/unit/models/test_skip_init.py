@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from mtkit.models.rnn.config import AttentionRNNConfig
+from mtkit.models.skip_init import META_DEVICE, SkipInit, build_on_meta
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.models.weights import META_DEVICE, SkipInit, build_on_meta
 
 CONFIGS = [
     TransformerConfig(d_model=8, d_ff=12, num_heads=2, encoder_layers=1, decoder_layers=1),
