@@ -17,7 +17,7 @@ from tests.toy.training import toy_config, toy_train
 
 
 def config():
-    return toy_config(max_updates=30, checkpoint_every=3, validate_every=7, log_every=2)
+    return toy_config(max_updates=60, checkpoint_every=3, validate_every=7, log_every=2)
 
 
 def start(folder: Path) -> int:

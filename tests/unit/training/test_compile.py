@@ -60,7 +60,7 @@ def test_gradients_are_the_same_and_layers_are_compiled_once(kind, recompute):
         compiled.checkpoint_layers()
     compile_layers(compiled, TRACED)
     graphs = []
-    for number in range(6):
+    for number in range(12):
         batch = toy_batch(number, 3 + number % 5, 4 + number)
         torch.testing.assert_close(learn(compiled, batch), learn(eager, batch), **ROUNDING)
         graphs.append(counters["stats"]["unique_graphs"])
