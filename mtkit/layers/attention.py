@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.cache import AttentionCache, AttentionState, BatchedState, KVCache, SharedPrefixCache
+from mtkit.layers.cache import (
+    AttentionCache,
+    AttentionPattern,
+    AttentionState,
+    BatchedState,
+    KVCache,
+    SharedPrefixCache,
+)
 from mtkit.layers.config import LayerNormConfig, NoNormConfig, NormConfigBase, RMSNormConfig
 from mtkit.layers.norms import Sublayer
 from mtkit.layers.positions import Position
 from mtkit.layers.projections import linear
 from mtkit.layers.sizes import Heads, QKNorm, join_heads, split_heads
-from mtkit.layers.softmax import DotProductAttention, Pattern, Window, causal, full
+from mtkit.layers.softmax import DotProductAttention, Window, causal, full
 
 if TYPE_CHECKING:
     from mtkit.layers.config import AttentionConfigBase, FullAttentionConfig
@@ -90,7 +97,7 @@ class SoftmaxAttention(AttentionKernel[AttentionCache]):
     def __init__(self, config: FullAttentionConfig, parts: AttentionParts) -> None:
         super().__init__(config, parts)
         self.dot_product = DotProductAttention(parts.position, parts.dropout)
-        self.pattern: Pattern = causal if parts.causal else full
+        self.pattern: AttentionPattern = causal if parts.causal else full
 
     def forward(self, q: Tensor, new: KVCache, past: AttentionCache | None) -> tuple[Tensor, AttentionCache]:
         """See AttentionKernel; the state holds all keys and values."""

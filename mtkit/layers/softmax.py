@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,14 +12,6 @@ from torch import Tensor, nn
 from mtkit.layers.cache import KVCache
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.positions import Position, relative_distance
-
-
-class Pattern(Protocol):
-    """Attention pattern: visibility [B, T, S] of keys at k_pos [B, S] to queries at q_pos [B, T]."""
-
-    def __call__(self, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
-        """True where a query may attend to a key; None instead of a tensor if every key is visible."""
-        ...
 
 
 def full(q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
