@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from mtkit.config import Limits, config, construct
+from mtkit.config import Limits, config
 from mtkit.text.lines import Text, TextSubset
 from mtkit.text.source_prefix import SourcePrefix, merge_tags
-
-if TYPE_CHECKING:
-    from mtkit.corpus.noise import Noise, NoiseVocab
 
 NAME_OF_TEST = "a name of at most 60 letters, digits, _ and, after the first, . and -"
 TestName = Annotated[  # it names a file: hyps/TEST.txt, in at most 255 bytes
@@ -117,13 +114,9 @@ Probability = Annotated[float, Limits(ge=0, le=1)]
 class NoiseConfigBase:
     """Configuration of noise."""
 
-    builds: ClassVar[str]  # path of the class, see mtkit.config.load_class
+    builds: ClassVar[str]  # class that `construct` makes of the config and a NoiseVocab
     trains_encoder_only: ClassVar[bool] = False
     has_source: ClassVar[bool] = True
-
-    def build(self, vocab: NoiseVocab) -> Noise:
-        """The noise function."""
-        return construct(self, vocab)
 
 
 @config

@@ -11,7 +11,7 @@ import torch
 from mtkit.config import construct
 from mtkit.corpus.config import CorpusFiles, MonolingualFile
 from mtkit.corpus.ibm_model1 import Lexicon
-from mtkit.corpus.noise import Corpus, DenoisingCorpus, NoiseVocab
+from mtkit.corpus.noise import Corpus, DenoisingCorpus, Noise, NoiseVocab
 from mtkit.corpus.order.loader import Loader
 from mtkit.corpus.store import Store
 from mtkit.errors import MissingInputError, RecipeError
@@ -108,7 +108,7 @@ def corpora_with_noise(
     """Return the corpora to train or validate on: the pairs as they are, or noised text with its original."""
     if recipe.corpus.noise is None:
         return tuple(stores)
-    noise = recipe.corpus.noise.build(NoiseVocab.of(tokenizers.src))
+    noise: Noise = construct(recipe.corpus.noise, NoiseVocab.of(tokenizers.src))
     pairs = zip(files, stores, strict=True)
     return tuple(DenoisingCorpus(store, noise) if isinstance(file, MonolingualFile) else store for file, store in pairs)
 

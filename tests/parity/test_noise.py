@@ -6,6 +6,7 @@ from math import comb, exp, factorial, sqrt
 
 import numpy as np
 
+from mtkit.config import construct
 from mtkit.corpus.config import BartNoiseConfig, MLMMaskingConfig, SpanCorruptionConfig
 from mtkit.corpus.noise import NoiseVocab
 from mtkit.corpus.order.hash_rng import RowRandom
@@ -19,7 +20,7 @@ NOISE_VOCAB = NoiseVocab(MASK, np.array(SPANS), np.array(TEXT), np.zeros(99, dty
 def outcomes(config, sentence):
     """The number of each (source, target) pair over NUM_SENTENCES samples of the noise."""
     rng = RowRandom.of(7, np.arange(NUM_SENTENCES), np.zeros(NUM_SENTENCES, dtype=np.int64))
-    noised = config.build(NOISE_VOCAB)(Ragged.of([sentence] * NUM_SENTENCES), rng)
+    noised = construct(config, NOISE_VOCAB)(Ragged.of([sentence] * NUM_SENTENCES), rng)
     return Counter((tuple(noised.src[n].tolist()), tuple(noised.tgt[n].tolist())) for n in range(NUM_SENTENCES))
 
 

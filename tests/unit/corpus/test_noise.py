@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtkit.config import construct
 from mtkit.corpus.config import BartNoiseConfig, LanguageModelConfig, MLMMaskingConfig, SpanCorruptionConfig
 from mtkit.corpus.noise import NoiseVocab
 from mtkit.corpus.order.hash_rng import RowRandom
@@ -51,7 +52,7 @@ def lists(rows):
 @pytest.mark.parametrize("kind", KINDS)
 @given(lengths=LENGTHS)
 def test_noise_of_a_sentence_is_independent_of_its_batch_and_never_lengthens_it(kind, lengths):
-    noise, rows, rng = KINDS[kind].build(NOISE_VOCAB), rows_of(lengths), rng_for(len(lengths))
+    noise, rows, rng = construct(KINDS[kind], NOISE_VOCAB), rows_of(lengths), rng_for(len(lengths))
     whole = noise(rows, rng)
     assert len(whole.src) == len(whole.tgt) == len(lengths)
     for number, length in enumerate(lengths):
@@ -63,7 +64,7 @@ def test_noise_of_a_sentence_is_independent_of_its_batch_and_never_lengthens_it(
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "language_model"])
 def test_noise_depends_on_seed_and_epoch(kind):
-    noise, rows = KINDS[kind].build(NOISE_VOCAB), rows_of([40] * 8)
+    noise, rows = construct(KINDS[kind], NOISE_VOCAB), rows_of([40] * 8)
     first, same, other, later = (
         lists(noise(rows, rng_for(8, seed, epoch)).src) for seed, epoch in ((3, 0), (3, 0), (4, 0), (3, 1))
     )
@@ -75,7 +76,7 @@ def test_noise_depends_on_seed_and_epoch(kind):
 @given(lengths=LENGTHS)
 def test_mlm_loss_mask_covers_exactly_the_changed_tokens(lengths):
     rows = rows_of(lengths)
-    noised = MLMMaskingConfig().build(NOISE_VOCAB)(rows, rng_for(len(lengths)))
+    noised = construct(MLMMaskingConfig(), NOISE_VOCAB)(rows, rng_for(len(lengths)))
     chosen = lists(noised.loss_mask)
     assert [sum(row) for row in chosen] == [min(length, max(1, round(0.15 * length))) for length in lengths]
     changed = noised.src.flat != rows.flat
@@ -85,7 +86,7 @@ def test_mlm_loss_mask_covers_exactly_the_changed_tokens(lengths):
 
 def test_mlm_replacement_probabilities():
     rows = rows_of([40] * 5000)
-    noised = MLMMaskingConfig().build(NOISE_VOCAB)(rows, rng_for(5000))
+    noised = construct(MLMMaskingConfig(), NOISE_VOCAB)(rows, rng_for(5000))
     chosen = noised.loss_mask.flat.astype(bool)
     now, was = noised.src.flat[chosen], rows.flat[chosen]
     count = len(now)
@@ -103,7 +104,7 @@ def test_mlm_replacement_probabilities():
 
 
 def test_spans_have_the_rate_and_the_mean_length_of_the_paper():
-    noised = SpanCorruptionConfig().build(NOISE_VOCAB)(rows_of([100] * 400), rng_for(400))
+    noised = construct(SpanCorruptionConfig(), NOISE_VOCAB)(rows_of([100] * 400), rng_for(400))
     for src, tgt in zip(lists(noised.src), lists(noised.tgt), strict=True):
         sentinels = [token for token in src if token < FIRST_TEXT]
         assert sentinels == list(range(FIRST_SPAN, FIRST_SPAN + 5))  # 15 of 100 tokens in 15 / 3 spans
@@ -124,7 +125,7 @@ def test_all_random_partitions_are_equally_likely():
 @given(lengths=LENGTHS)
 def test_infilling_keeps_the_order_of_the_remaining_tokens(lengths):
     rows = rows_of(lengths)
-    noised = BartNoiseConfig(permute_sentences=False).build(NOISE_VOCAB)(rows, rng_for(len(lengths)))
+    noised = construct(BartNoiseConfig(permute_sentences=False), NOISE_VOCAB)(rows, rng_for(len(lengths)))
     for before, after in zip(lists(rows), lists(noised.src), strict=True):
         remaining = [token for token in after if token != MASK]
         assert len(remaining) == len(before) - round(0.3 * len(before))
@@ -137,7 +138,7 @@ def test_infilled_spans_have_poisson_lengths():
     """90 of 300 tokens are removed in about 30 spans; the last one, cut to fit, hardly matters."""
     count = 300
     rows = Ragged.of([list(range(1000, 1300))] * count)
-    noised = BartNoiseConfig(permute_sentences=False).build(NOISE_VOCAB)(rows, rng_for(count))
+    noised = construct(BartNoiseConfig(permute_sentences=False), NOISE_VOCAB)(rows, rng_for(count))
     spans = np.array([row.count(MASK) for row in lists(noised.src)])
     # renewals of Poisson(3) until 90: 90/3 + (variance/mean² - 1)/2 + 1 = 30 + 0.67 on average, the last cut
     assert spans.mean() == pytest.approx(30.67, abs=5 * np.sqrt(90 * 3 / 27 / count))
@@ -155,7 +156,7 @@ def test_infilled_spans_have_poisson_lengths():
 def test_masking_and_deletion_have_their_rates():
     rows = rows_of([100] * 400)
     config = BartNoiseConfig(infilling_rate=0.0, masking_rate=0.2, deletion_rate=0.3, permute_sentences=False)
-    noised = config.build(NOISE_VOCAB)(rows, rng_for(400))
+    noised = construct(config, NOISE_VOCAB)(rows, rng_for(400))
     assert len(noised.src.flat) == pytest.approx(0.7 * 40_000, abs=5 * np.sqrt(40_000 * 0.21))
     assert (noised.src.flat == MASK).mean() == pytest.approx(0.2, abs=5 * np.sqrt(0.16 / 28_000))
 
@@ -163,14 +164,14 @@ def test_masking_and_deletion_have_their_rates():
 def test_sentences_are_permuted_as_a_whole():
     sentence = {"a": [50, 51, STOP], "b": [60, STOP], "c": [70, 71, 72]}
     line = [token for name in "abc" for token in sentence[name]]
-    noised = BartNoiseConfig(infilling_rate=0.0).build(NOISE_VOCAB)(Ragged.of([line] * 600), rng_for(600))
+    noised = construct(BartNoiseConfig(infilling_rate=0.0), NOISE_VOCAB)(Ragged.of([line] * 600), rng_for(600))
     orders = {tuple(row) for row in lists(noised.src)}
     expected = {
         tuple(p for name in order for p in sentence[name]) for order in ("abc", "acb", "bac", "bca", "cab", "cba")
     }
     assert orders == expected
     one = Ragged.of([[50, STOP, FIRST_TEXT, 51]] * 20)  # no word starts after the stop: one sentence
-    assert lists(BartNoiseConfig(infilling_rate=0.0).build(NOISE_VOCAB)(one, rng_for(20)).src) == lists(one)
+    assert lists(construct(BartNoiseConfig(infilling_rate=0.0), NOISE_VOCAB)(one, rng_for(20)).src) == lists(one)
 
 
 def test_noise_vocab_of_a_tokenizer(tmp_path):
@@ -207,7 +208,7 @@ def test_inconsistent_rates_are_rejected(config, keys):
 
 def test_a_language_model_reads_no_source():
     rows = rows_of([3, 0, 5])
-    noised = LanguageModelConfig().build(NOISE_VOCAB)(rows, rng_for(3))
+    noised = construct(LanguageModelConfig(), NOISE_VOCAB)(rows, rng_for(3))
     assert lists(noised.src) == [[], [], []]
     assert lists(noised.tgt) == lists(rows)
     assert noised.loss_mask is None

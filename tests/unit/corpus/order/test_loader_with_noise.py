@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from mtkit.config import construct
 from mtkit.corpus.binarise import binarise
 from mtkit.corpus.config import MLMMaskingConfig, SpanCorruptionConfig
 from mtkit.corpus.noise import DenoisingCorpus, NoiseVocab
@@ -20,7 +21,7 @@ NOISE_VOCAB = NoiseVocab(
     ends_sentence=np.zeros(1000, dtype=bool),
     starts_word=np.ones(1000, dtype=bool),
 )
-SPANS, MASKS = SpanCorruptionConfig().build(NOISE_VOCAB), MLMMaskingConfig().build(NOISE_VOCAB)
+SPANS, MASKS = construct(SpanCorruptionConfig(), NOISE_VOCAB), construct(MLMMaskingConfig(), NOISE_VOCAB)
 SETTINGS = {"seed": 5, "batch_tokens": 120, "micro_batches": 3}
 
 
