@@ -84,8 +84,8 @@ def _compact(value: Any, sentences: Tensor, num_sentences: int) -> Any:
     return value
 
 
-# Called with the positions of queries [B, T] and of keys [B, S]: visibility [B, T, S], True where a query may attend to a
-# key; None instead of a tensor if every key is visible. Patterns are in layers/softmax.py.
+# Called with the positions of queries [B, T] and of keys [B, S]: visibility [B, T, S], True where a query may attend to
+# a key; None instead of a tensor if every key is visible. Patterns are in layers/softmax.py.
 AttentionPattern = Callable[[Tensor, Tensor], Tensor | None]
 MIN_KEYS = 16  # floats in the widest vector registers; torch computes products and softmax of fewer keys one by one
 SMALL_MATMUL = 400  # multiplications in one matrix of a batched product below which MIN_KEYS pays

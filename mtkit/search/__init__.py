@@ -3,7 +3,7 @@
 A model takes part through `start` and `step` alone (interface.py), so that every method works with every model family.
 
 To add a method: write a configuration derived from `SearchMethod` in config.py, and add it to the union there.
- Template: `PlainGreedy` in tests/toy/new_kinds/configs.py.
+Template: `PlainGreedy` in tests/toy/new_kinds/configs.py.
 
 Shapes:
 

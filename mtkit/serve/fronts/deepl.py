@@ -199,10 +199,7 @@ class DeepL(Front):
         )
 
     async def languages(self, request: Request) -> Response:
-        """Languages.
-
-        They are those of sources or of targets.
-        """
+        """Languages of sources or of targets."""
         fields, _ = await self._admit(request)
         is_target = fields.choice("type", SIDES, "source") == "target"
         registry = self._service.registry
@@ -212,18 +209,12 @@ class DeepL(Front):
         return JSONResponse([{"language": code.upper(), "name": language_name(code), **extra} for code in codes])
 
     async def usage(self, request: Request) -> Response:
-        """Characters since the server started.
-
-        There is no limit.
-        """
+        """Characters translated since the server started; there is no limit."""
         await self._admit(request)
         return JSONResponse({"character_count": self.characters, "character_limit": NO_LIMIT})
 
     async def glossary_pairs(self, request: Request) -> Response:
-        """Directions that have glossaries.
-
-        They are those of a model.
-        """
+        """Directions of the models, each of which may have glossaries."""
         await self._admit(request)
         pairs = [{"source_lang": src, "target_lang": tgt} for src, tgt in self._service.registry.directions]
         return JSONResponse({"supported_languages": pairs})

@@ -34,7 +34,7 @@ class CrossEntropy(TokenObjective):
 
 
 def cross_entropy(config: CrossEntropyConfig, inputs: ObjectiveInputs) -> CrossEntropy:
-    """The objective of a recipe."""
+    """Cross-entropy with the decoder input and label smoothing of a recipe."""
     return CrossEntropy(inputs.decoder_input, inputs.smoothing)
 
 
@@ -167,5 +167,5 @@ class MaskedLM(TrainingObjective):
 
 
 def masked_lm(config: MaskedLMConfig, inputs: ObjectiveInputs) -> MaskedLM:
-    """The objective of a recipe."""
+    """Prediction of masked tokens with the label smoothing of a recipe."""
     return MaskedLM(inputs.smoothing)

@@ -52,9 +52,9 @@ class Distillation(TokenObjective):
         self, model: TranslationModel, hidden: Tensor, taught: Tensor, target: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The three weighted terms, summed over the N positions."""
-        config, own, teacher = self.config, model.output, self.teacher.output
-        hard = label_smoothed_loss(hidden, own.weight, own.bias, target, smoothing=self.smoothing)
-        logits = (hidden, own.weight, own.bias, taught, teacher.weight, teacher.bias)
+        config, student, teacher = self.config, model.output, self.teacher.output
+        hard = label_smoothed_loss(hidden, student.weight, student.bias, target, smoothing=self.smoothing)
+        logits = (hidden, student.weight, student.bias, taught, teacher.weight, teacher.bias)
         soft = chunked_divergence(*logits, temperature=config.temperature) if config.soft else hard.new_zeros(())
         cosine = hard.new_zeros(())
         if config.cosine:

@@ -38,8 +38,8 @@ def reproduce(
 
     The models that the claim needs are trained from several seeds and compared; claims of the same study share them.
     The result is a verdict with effect and confidence interval, beside the stored one and with what both say together,
-    and a line of a JSON Lines file with all numbers. After an interruption
-    the same command resumes: a training whose record is in the folder of the results is not repeated.
+    and a line of a JSON Lines file with all numbers. After an interruption the same command resumes: a training whose
+    record is in the folder of the results is not repeated.
     """
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_data, print_lines, print_results
