@@ -37,6 +37,7 @@ from mtkit.translate.translator import Translator
 from mtkit.translate.workers import load_for_forks
 
 MAX_VARIANTS = 32  # translators with other options or another glossary, which share engine and model
+LONGEST_WORD = 40  # characters; in a longer one, of a script without spaces, what one token adds is the word
 _PLACE = re.compile(r"^line \d+: ")
 
 
@@ -164,13 +165,6 @@ def word_confidence(translation: Translation) -> list[float | None]:
     return [round(each, 3) for each in values] if len(values) == len(words) else [None] * len(words)
 
 
-if __name__ == "__main__":
-    main()
-
-
-LONGEST_WORD = 40  # characters; in a longer one, of a script without spaces, what one token adds is the word
-
-
 def next_words(translator: Translator, line: Line, count: int) -> list[tuple[str, str]]:
     """The most probable words after the beginning of a translation, the best first, each with the translation.
 
@@ -206,3 +200,7 @@ def next_words(translator: Translator, line: Line, count: int) -> list[tuple[str
             word = rest[0] if len(rest[0]) <= LONGEST_WORD else beginning[len(prefix) :].strip()
             words.setdefault(word, hyp)
     return [*words.items()]
+
+
+if __name__ == "__main__":
+    main()
