@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtkit.corpus.split import HeldOutLines, hash_pairs
+from mtkit.corpus.split import HeldOutLines, PairPositions, TextFindings, hash_pairs
 from mtkit.errors import DataError
 from mtkit.pipeline.new_recipe import ParallelText, split_corpus
 from tests.toy.sampling import sampled
@@ -63,6 +63,15 @@ def test_held_out_lines_are_like_the_text(tmp_path: Path, kind: str) -> None:
 def test_sentences_keep_the_usual_limits(tmp_path: Path) -> None:
     limits = hash_pairs(*write(tmp_path, text(random.Random(1), "sentences", 400))).limits()
     assert (limits.min_characters, limits.max_characters) == (10, 1000)
+
+
+@pytest.mark.parametrize(("pairs", "count"), [(2_000, 100), (200_000, 1000)])
+def test_held_out_sets_have_a_share_of_the_pairs_and_at_most_a_thousand(pairs: int, count: int) -> None:
+    hashes = np.random.default_rng(1).random(pairs)
+    hashed = PairPositions(hashes, np.full((pairs, 2), 50), False, TextFindings())
+    limits = hashed.limits()
+    assert (hashes < limits.valid).sum() == count
+    assert (hashes < limits.test).sum() == 2 * count
 
 
 def test_the_report_says_what_is_left_out(tmp_path: Path) -> None:

@@ -45,6 +45,22 @@ def test_every_cue_is_translated_and_numbers_are_no_text(tmp_path: Path) -> None
     assert text == content.upper().replace("<I>", "<i>").replace("</I>", "</i>")
 
 
+@pytest.mark.parametrize("end", [".", "!", "?", "…", "。", "！", "？", "♪", '."', "?)", ".</i>"])
+def test_a_sentence_ends_with_its_cue(end: str, tmp_path: Path) -> None:
+    lines: list[str] = []
+
+    def recorded(texts):
+        for line in texts:
+            lines.append(line)
+            yield from upper([line])
+
+    translated(tmp_path, cue(1, f"The dog{end}") + cue(2, "a cat"), recorded)
+    assert len(lines) == 2
+    lines.clear()
+    translated(tmp_path, cue(1, "The dog,") + cue(2, "a cat"), recorded)
+    assert len(lines) == 1
+
+
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("seed", range(sampled(10)))
 def test_the_texts_are_those_of_cues_with_blank_lines(seed: int, ends: str, tmp_path: Path) -> None:

@@ -76,6 +76,17 @@ def test_a_batch_has_one_kind_of_options_and_similar_lengths() -> None:
     assert in_loop(run) == [["a", "c"], ["b"], ["d"]]
 
 
+def test_texts_of_other_requests_are_at_most_three_times_as_long() -> None:
+    def run(length: int) -> list[list[str]]:
+        queue = FairQueue()
+        queue.add(request("a", 480))
+        queue.add(request("b", length))
+        return order(queue, 100_000)
+
+    assert in_loop(lambda: run(1400)) == [["a", "b"]]
+    assert in_loop(lambda: run(1700)) == [["a"], ["b"]]
+
+
 def test_all_texts_come_once_whatever_the_order_of_events() -> None:
     def run() -> tuple[int, int, bool]:
         queue = FairQueue()
