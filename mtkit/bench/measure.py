@@ -23,7 +23,7 @@ import torch
 from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting
 from mtkit.errors import ComputeError, DataError, MissingInputError, UsageError
 from mtkit.evaluation.score import bleu_of
-from mtkit.export.ctranslate2 import BATCH_TOKENS, CTranslate2Runner, Threads, export_ctranslate2
+from mtkit.export.ctranslate2 import BATCH_TOKENS, CTranslate2Runner, export_ctranslate2
 from mtkit.hardware import memory_of, peak_memory
 from mtkit.model_folder.folder import read_stored_model
 from mtkit.signals import blocked_in_workers, kill_workers
@@ -208,8 +208,14 @@ class _Peer:
         self.prefix = prefix.ids(self.tokenizers, max_source_length=self.max_length)
         # CTranslate2 counts source tokens only; mtkit also counts the hypotheses
         tokens = max(1, setting.batch_tokens // (1 + setting.beam_size)) if setting.batch_tokens else BATCH_TOKENS
-        threads = Threads(inter_threads=setting.workers, intra_threads=setting.threads_per_worker, batch_tokens=tokens)
-        self.runner = CTranslate2Runner(exported, self.tokenizers, compute_type=setting.compute_type, threads=threads)
+        self.runner = CTranslate2Runner(
+            exported,
+            self.tokenizers,
+            compute_type=setting.compute_type,
+            inter_threads=setting.workers,
+            intra_threads=setting.threads_per_worker,
+            batch_tokens=tokens,
+        )
 
     def translate(self, lines: Sequence[str]) -> Iterator[Translation]:
         """Translate all lines with one call of CTranslate2, which sorts them into batches."""

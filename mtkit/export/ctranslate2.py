@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 from mtkit.errors import DataError, UsageError, require_extra
-from mtkit.export.ctranslate2_spec import build_spec
 from mtkit.export.equivalence import check_equivalence, lost_settings, sample_lines, stated
 from mtkit.export.supported_models import CTRANSLATE2
 from mtkit.inference.support import ComputeType
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
+from mtkit.layers.attention import SelfAttention
+from mtkit.layers.config import (
+    DeepNormConfig,
+    DenseConfig,
+    GatedConfig,
+    LayerNormConfig,
+    PostNormConfig,
+    PreNormConfig,
+    RMSNormConfig,
+    RoPEConfig,
+    SandwichNormConfig,
+)
+from mtkit.layers.kinds import PositionConfig
+from mtkit.layers.norms import DeepNorm, SandwichNorm
+from mtkit.layers.positions import Learned, Position
+from mtkit.layers.variants.config import ALiBiConfig, ShawConfig, T5BiasConfig
+from mtkit.layers.variants.positions import Shaw, T5Bias
 from mtkit.model_folder.config_file import EXPORTED, require_replaceable
 from mtkit.model_folder.folder import write_metadata
+from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.transformer.layers import DecoderLayer, Stack
 from mtkit.models.transformer.model import Transformer
 from mtkit.search.config import SearchConfig
 from mtkit.search.support import options, unsupported
@@ -24,6 +44,31 @@ from mtkit.translate.engine import special_ids
 from mtkit.translate.load import read_translation_model
 
 MIN_POSITIONS = 1024  # size of the position table for an encoding without a maximum length
+BATCH_TOKENS = 1_024  # measured (tools/benchmarks/NOTES.md): 32 to 64 captions are its fastest batches
+TYPES: dict[ComputeType, str] = {"auto": "default", "float32": "float32", "bf16": "bfloat16", "int8": "int8"}
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+# arguments of the specification for the kinds of a model's parts
+OPTIONS: dict[type[Any], dict[str, Any]] = {
+    PreNormConfig: {"pre_norm": True},
+    PostNormConfig: {"pre_norm": False},
+    SandwichNormConfig: {"pre_norm": True, "pre_post_layer_norm": True},
+    DeepNormConfig: {"pre_norm": False},
+    LayerNormConfig: {"rms_norm": False},
+    RMSNormConfig: {"rms_norm": True},
+    DenseConfig: {"ffn_glu": False},
+    GatedConfig: {"ffn_glu": True},
+}
+POSITION_OPTIONS: dict[type[Any], dict[str, Any]] = {
+    ShawConfig: {"relative_position": True},
+    T5BiasConfig: {"relative_attention_bias": True},
+    ALiBiConfig: {"alibi": True},
+}
+# names in the specification of a sandwich's norms, before and after each sublayer
+SANDWICH_NORMS = {
+    "attention": ("input_layer_norm", "post_attention_layer_norm"),
+    "cross_attention": ("external_pre_encoder_attention_layer_norm", "external_post_encoder_attention_layer_norm"),
+    "feed_forward": ("pre_feedforward_layer_norm", "post_feedforward_layer_norm"),
+}
 
 
 def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = None) -> str:
@@ -69,26 +114,149 @@ def convert(model: Path, folder: Path, *, check_file: Path | None = None) -> str
         with translate_write_errors(temporary):
             spec.save(str(temporary))
         write_metadata(temporary / EXPORTED, metadata, tokenizers)
-        return check_equivalence(loaded, CTranslate2Runner(temporary, tokenizers, threads=Threads()), sample)
+        return check_equivalence(loaded, CTranslate2Runner(temporary, tokenizers), sample)
 
 
-BATCH_TOKENS = 1_024  # measured (tools/benchmarks/NOTES.md): 32 to 64 captions are its fastest batches
-TYPES: dict[ComputeType, str] = {"auto": "default", "float32": "float32", "bf16": "bfloat16", "int8": "int8"}
+def build_spec(model: Transformer, config: TransformerConfig, tokenizers: TokenizerPair, *, num_positions: int) -> Any:
+    """Build a `ctranslate2.specs.TransformerSpec` with the weights of the model.
 
+    Args:
+        model: a float32 model built from `config`.
+        config: a configuration that CTranslate2 supports (see supported_models.CTRANSLATE2).
+        num_positions: size of the position table, if positions are added to the embeddings.
 
-@dataclass(frozen=True, kw_only=True)
-class Threads:
-    """Parallelism of CTranslate2.
-
-    Attributes:
-        inter_threads: number of batches translated in parallel.
-        intra_threads: threads of each batch; 0: CTranslate2 chooses.
-        batch_tokens: source tokens of a batch, into which CTranslate2 sorts and splits a request.
+    Raises:
+        MissingExtraError: ctranslate2 is not installed.
     """
+    with require_extra("export", "ctranslate2"):
+        from ctranslate2.specs import common_spec, transformer_spec
+    residual, norm, feed_forward = config.residual, config.residual.norm, config.feed_forward
+    common = {
+        "num_heads": config.num_heads,
+        "num_heads_kv": config.num_kv_heads if config.num_kv_heads != config.num_heads else None,
+        "head_dim": config.head_dim,
+        "activation": common_spec.Activation[ACTIVATIONS[feed_forward.activation]],  # type: ignore[union-attr]
+        **OPTIONS[type(residual)],
+        **OPTIONS[type(norm)],
+        **OPTIONS[type(feed_forward)],
+    }
+    src_positions, tgt_positions = config.encoder_positions, config.decoder_positions
+    encoder = transformer_spec.TransformerEncoderSpec(
+        config.encoder_layers, **common, **_position_options(src_positions, config.heads.head_dim)
+    )
+    decoder = transformer_spec.TransformerDecoderSpec(
+        config.decoder_layers,
+        **common,
+        **_position_options(tgt_positions, config.heads.head_dim),
+        external_pre_post_encoder_layers=isinstance(residual, SandwichNormConfig),
+    )
+    encoder.scale_embeddings = decoder.scale_embeddings = config.scaled_embeddings
+    _copy_stack(encoder, model.encoder, model.encoder_norm)
+    _copy_stack(decoder, model.decoder, model.decoder_norm)
+    _copy_linear(decoder.projection, model.output)
+    for side, embedding, positions, module in (
+        (encoder, encoder.embeddings[0], src_positions, model.src_embedding),
+        (decoder, decoder.embeddings, tgt_positions, model.tgt_embedding),
+    ):
+        embedding.weight = module.table.weight.detach()
+        if "position_encodings" in vars(side) and not positions.acts_in_attention:
+            side.position_encodings.encodings = _tabulate(module.position, num_positions, config.d_model)
+    spec = transformer_spec.TransformerSpec(encoder, decoder)
+    src, tgt = tokenizers.src, tokenizers.tgt
+    spec.register_source_vocabulary(src.ids_to_tokens(range(src.vocab.size)))
+    spec.register_target_vocabulary(tgt.ids_to_tokens(range(tgt.vocab.size)))
+    unk, bos, eos = tgt.ids_to_tokens([tgt.vocab.unk, tgt.vocab.bos, tgt.vocab.eos])
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = unk, bos, eos
+    spec.config.decoder_start_token = bos
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = norm.epsilon  # type: ignore[union-attr]
+    return spec
 
-    inter_threads: int = 1
-    intra_threads: int = 0
-    batch_tokens: int = BATCH_TOKENS
+
+def _position_options(config: PositionConfig, head_dim: int) -> dict[str, Any]:
+    """Arguments of the specification for the position encoding of a stack."""
+    if not isinstance(config, RoPEConfig):
+        return POSITION_OPTIONS.get(type(config), {})
+    from ctranslate2.specs.attention_spec import RotaryScalingType
+
+    base, divisor = config.scaling.apply(config.base, head_dim)
+    options: dict[str, Any] = {"rotary_dim": 0, "rotary_interleave": not config.rotate_half, "rotary_base": base}
+    if divisor != 1:
+        options |= {"rotary_scaling_type": RotaryScalingType.Linear, "rotary_scaling_factor": divisor}
+    return options
+
+
+def _copy_stack(spec: Any, stack: Stack, norm: nn.Module) -> None:
+    """Copy the weights of the layers of an encoder or a decoder; shared ones are written repeatedly."""
+    for layer_spec, number in zip(spec.layer, stack.order, strict=True):
+        layer: Any = stack[number]
+        # DeepNorm's norm(a·x + f(x)) equals norm(x + f(x)/a): scaled weights compute it, since CTranslate2 has no a
+        is_deepnorm = isinstance(layer.attention_residual, DeepNorm)
+        factor = 1.0 / layer.attention_residual.alpha if is_deepnorm else 1.0
+        sublayers = {"attention": layer_spec.self_attention, "feed_forward": layer_spec.ffn}
+        _copy_linear(layer_spec.self_attention.linear[0], layer.attention.query_key_value)
+        _copy_linear(layer_spec.self_attention.linear[1], layer.attention.out, factor)
+        _copy_positions(layer_spec.self_attention, layer.attention)
+        if isinstance(layer, DecoderLayer):
+            sublayers["cross_attention"] = layer_spec.attention
+            _copy_linear(layer_spec.attention.linear[0], layer.cross_attention.query)
+            _copy_linear(layer_spec.attention.linear[1], layer.cross_attention.key_value)
+            _copy_linear(layer_spec.attention.linear[2], layer.cross_attention.out, factor)
+        _copy_feed_forward(layer_spec.ffn, layer.feed_forward, factor)
+        for name, sublayer in sublayers.items():
+            residual = getattr(layer, f"{name}_residual")
+            if isinstance(residual, SandwichNorm):
+                before, after = SANDWICH_NORMS[name]
+                _copy_norm(getattr(layer_spec, before), residual.before)
+                _copy_norm(getattr(layer_spec, after), residual.after)
+            else:
+                _copy_norm(sublayer.layer_norm, residual.norm)
+    if not isinstance(norm, nn.Identity):
+        _copy_norm(spec.layer_norm, norm)
+
+
+def _copy_positions(spec: Any, attention: SelfAttention) -> None:
+    position = attention.position
+    if isinstance(position, Shaw):
+        spec.relative_position_keys = position.key.weight.detach()
+        spec.relative_position_values = position.value.weight.detach()
+    if isinstance(position, T5Bias):
+        spec.relative_attention_bias = position.table.weight.detach()
+        spec.relative_attention_max_distance = torch.tensor(position.max_distance, dtype=torch.int32).numpy()
+        spec.queries_scale = position.scale(attention.heads.head_dim)
+
+
+def _copy_feed_forward(spec: Any, module: Any, factor: float) -> None:
+    """Copy a dense or gated feed-forward sublayer."""
+    _copy_linear(spec.linear_1, module.outer, factor)
+    if "linear_0_noact" not in vars(spec):
+        _copy_linear(spec.linear_0, module.inner)
+        return
+    for name, parameter in module.gate_value.named_parameters():
+        gate, value = parameter.detach().chunk(2)
+        setattr(spec.linear_0, name, gate.contiguous())
+        setattr(spec.linear_0_noact, name, value.contiguous())
+
+
+def _copy_linear(spec: Any, module: nn.Linear, factor: float = 1.0) -> None:
+    spec.weight = (module.weight * factor).detach()
+    if module.bias is not None:
+        spec.bias = (module.bias * factor).detach()
+
+
+def _copy_norm(spec: Any, module: Any) -> None:
+    """Copy the gain, and the bias of a layer norm."""
+    spec.gamma = module.weight.detach()
+    if isinstance(module, nn.LayerNorm):
+        spec.beta = module.bias.detach()
+
+
+@torch.inference_mode()
+def _tabulate(position: Position, count: int, width: int) -> Tensor:
+    """Vectors that the encoding adds to the embeddings at the first positions, [N, D]."""
+    if isinstance(position, Learned):
+        count = position.num_positions
+    return position.embed(torch.zeros(1, count, width), torch.arange(count).unsqueeze(0)).squeeze(0).clone()
 
 
 class CTranslate2Runner:
@@ -99,9 +267,21 @@ class CTranslate2Runner:
     """
 
     def __init__(
-        self, folder: Path, tokenizers: TokenizerPair, *, compute_type: ComputeType = "float32", threads: Threads
+        self,
+        folder: Path,
+        tokenizers: TokenizerPair,
+        *,
+        compute_type: ComputeType = "float32",
+        inter_threads: int = 1,
+        intra_threads: int = 0,
+        batch_tokens: int = BATCH_TOKENS,
     ) -> None:
         """Load the model.
+
+        Args:
+            inter_threads: number of batches translated in parallel.
+            intra_threads: threads of each batch; 0: CTranslate2 chooses.
+            batch_tokens: source tokens of a batch, into which CTranslate2 sorts and splits a request.
 
         Raises:
             MissingExtraError: ctranslate2 is not installed.
@@ -118,11 +298,11 @@ class CTranslate2Runner:
             str(folder),
             device="cpu",
             compute_type=name,
-            inter_threads=threads.inter_threads,
-            intra_threads=threads.intra_threads,
+            inter_threads=inter_threads,
+            intra_threads=intra_threads,
         )
         self.compute_type: str = self._translator.compute_type
-        self._threads = threads
+        self._batch_tokens = batch_tokens
         self._src_tokens = tokenizers.src.ids_to_tokens(range(tokenizers.src.vocab.size))
         self._tgt_tokens = tokenizers.tgt.ids_to_tokens(range(tokenizers.tgt.vocab.size))
         self._tgt_ids = {token: i for i, token in enumerate(self._tgt_tokens)}
@@ -148,7 +328,7 @@ class CTranslate2Runner:
         try:
             results = iter(
                 self._translator.translate_batch(
-                    tokens, max_batch_size=self._threads.batch_tokens, batch_type="tokens", **options
+                    tokens, max_batch_size=self._batch_tokens, batch_type="tokens", **options
                 )
             )
         except RuntimeError as error:
