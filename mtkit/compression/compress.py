@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -40,8 +40,9 @@ from mtkit.translate.reference_text import ReferenceText, batches, prefix_ids
 
 Target = Literal["int8", "int4", "sparse", "heads", "ffn", "half-depth"]
 DEFAULT_FRACTION = 0.4
-
-Compressed = tuple[TransformerConfig, dict[str, Tensor]]
+WARM_UP_LINES = 16
+NUM_TURNS = 3  # the fastest counts: other programs can only slow a translation down
+MIB = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,16 +84,24 @@ def compress_model(model: Path, output: Path, options: CompressionOptions) -> Ta
     loaded = read_model(model)
     _check(loaded, output, options)
     metadata, tensors = _compressed(loaded, options)
-    lang, text = metadata.tgt_lang, options.text
     final = Path(os.path.realpath(output))
     with OutputLock(output, make_parents=True), temporary_folder(final) as folder:
         trial = folder / "model"
         write_changed_copy(trial, loaded, metadata, tensors)  # and read, before it replaces a model
-        count = _count_set if "sparse" in (options.to, loaded.metadata.storage) else _count
-        counts = count(weights(loaded.model)), count(tensors)
-        before, after = measure([loaded.folder, trial], counts, text, tgt_lang=lang, compute_type=options.compute_type)
-        table = size_table([(str(model), before), (f"{output} ({options.to})", after)])
-        _require_quality(before, after, options, table)
+        sparse = "sparse" in (options.to, loaded.metadata.storage)  # weights that are 0 do not count
+        counts = [
+            sum(int(each.count_nonzero()) if sparse else each.numel() for each in model_weights.values())
+            for model_weights in (weights(loaded.model), tensors)
+        ]
+        before, after = _measure([loaded.folder, trial], counts, metadata.tgt_lang, options)
+        table = _size_table([(str(model), before), (f"{output} ({options.to})", after)])
+        loss = 0.0 if before.bleu is None or after.bleu is None else before.bleu - after.bleu
+        if options.max_loss is not None and loss > options.max_loss:
+            raise DataError(
+                f"BLEU {after.bleu:.2f} is {loss:.2f} below that of the model, and --max-loss is {options.max_loss}; "
+                "nothing was written. Compress less, train the result further, or raise --max-loss\n"
+                + "\n".join(table.lines())
+            )
         replace_folder(trial, final)
     return table
 
@@ -135,64 +144,27 @@ def _compressed(loaded: LoadedModel, options: CompressionOptions) -> tuple[Model
         )
     elif options.to == "ffn":
         config, tensors = prune_feed_forward(config, tensors, fraction)
+    elif _has_gates(config):
+        config, tensors = fold_gates(config, loaded.model, tensors)
+        config, tensors = prune_heads(config, tensors, choose_open_heads(loaded.model, options.fraction))
     else:
-        without_heads = _without_closed_heads if _has_gates(config) else _without_unimportant_heads
-        config, tensors = without_heads(loaded, config, tensors, options)
+        try:  # the check of the keys, before the work
+            replace(config, encoder_heads=[config.num_heads] * config.encoder_layers)
+            replace(config, decoder_heads=[config.num_heads] * config.decoder_layers)
+        except ValueError as error:
+            raise UsageError(f"--to heads: model.{error}") from error
+        if options.text is None:
+            raise ValueError("importances need text")
+        importance = head_importance(loaded.model, batches(loaded, options.text))
+        if options.most_important:
+            importance = {name: -values for name, values in importance.items()}
+        config, tensors = prune_heads(config, tensors, choose_heads(importance, fraction))
     return replace(loaded.metadata, model=config), tensors
 
 
 def _has_gates(config: ModelConfigBase) -> bool:
     """Return whether the heads have gates that training has closed."""
     return isinstance(config, TransformerConfig) and config.head_gates is not None
-
-
-def _without_closed_heads(
-    loaded: LoadedModel, config: TransformerConfig, tensors: Mapping[str, Tensor], options: CompressionOptions
-) -> Compressed:
-    config, tensors = fold_gates(config, loaded.model, tensors)
-    return prune_heads(config, tensors, choose_open_heads(loaded.model, options.fraction))
-
-
-def _without_unimportant_heads(
-    loaded: LoadedModel, config: TransformerConfig, tensors: Mapping[str, Tensor], options: CompressionOptions
-) -> Compressed:
-    if options.text is None:
-        raise ValueError("importances need text")
-    try:  # the check of the keys, before the work
-        replace(config, encoder_heads=[config.num_heads] * config.encoder_layers)
-        replace(config, decoder_heads=[config.num_heads] * config.decoder_layers)
-    except ValueError as error:
-        raise UsageError(f"--to heads: model.{error}") from error
-    importance = head_importance(loaded.model, batches(loaded, options.text))
-    if options.most_important:
-        importance = {name: -values for name, values in importance.items()}
-    fraction = DEFAULT_FRACTION if options.fraction is None else options.fraction
-    return prune_heads(config, tensors, choose_heads(importance, fraction))
-
-
-def _count(tensors: Mapping[str, Tensor]) -> int:
-    return sum(tensor.numel() for tensor in tensors.values())
-
-
-def _count_set(tensors: Mapping[str, Tensor]) -> int:
-    """Weights that are not 0."""
-    return sum(int(tensor.count_nonzero()) for tensor in tensors.values())
-
-
-def _require_quality(before: ModelFigures, after: ModelFigures, options: CompressionOptions, table: Table) -> None:
-    if options.max_loss is None or before.bleu is None or after.bleu is None:
-        return
-    if before.bleu - after.bleu > options.max_loss:
-        raise DataError(
-            f"BLEU {after.bleu:.2f} is {before.bleu - after.bleu:.2f} below that of the model, and --max-loss is "
-            f"{options.max_loss}; nothing was written. Compress less, train the result further, or raise --max-loss\n"
-            + "\n".join(table.lines())
-        )
-
-
-WARM_UP_LINES = 16
-NUM_TURNS = 3  # the fastest counts: other programs can only slow a translation down
-MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -205,24 +177,19 @@ class ModelFigures:
     lines_per_second: float | None = None
 
 
-def measure(
-    folders: Sequence[Path],
-    parameters: Sequence[int],
-    text: ReferenceText | None,
-    *,
-    tgt_lang: str,
-    compute_type: ComputeType,
+def _measure(
+    folders: Sequence[Path], parameters: Sequence[int], tgt_lang: str, options: CompressionOptions
 ) -> list[ModelFigures]:
     """Measure model folders; without text their sizes alone. The models take turns in translating, several times.
 
     Raises:
         MissingInputError, DataError, UsageError: as `load_translator` and `Translator.translate`.
     """
-    sizes = [(folder / WEIGHTS).stat().st_size / MIB for folder in folders]
+    sizes, text = [(folder / WEIGHTS).stat().st_size / MIB for folder in folders], options.text
     if text is None:
         return [ModelFigures(*figures) for figures in zip(parameters, sizes, strict=True)]
     translators = [
-        load_translator(folder, compute_type=compute_type).with_source_prefix(text.prefix) for folder in folders
+        load_translator(folder, compute_type=options.compute_type).with_source_prefix(text.prefix) for folder in folders
     ]
     for translator in translators:
         translator.translate_lines(text.src[:WARM_UP_LINES])
@@ -238,7 +205,7 @@ def measure(
     ]
 
 
-def size_table(rows: Sequence[tuple[str, ModelFigures]]) -> Table:
+def _size_table(rows: Sequence[tuple[str, ModelFigures]]) -> Table:
     """One row for each model, with its share of the first one's size and speed."""
     first = rows[0][1]
     all_cells = []

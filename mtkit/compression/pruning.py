@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -119,25 +120,14 @@ def prune_heads(
     for name, heads in sorted(keep.items(), key=lambda item: [int(n) for n in re.findall(r"\d+", item[0])]):
         stack, _, kind = name.split(".")
         counts.setdefault(_KEYS[f"{stack}.{kind}"], []).append(len(heads))
-        for full, parts in _projections(name, tensors):
-            widths = [value_width if part == "value" else width for part in parts]
-            pruned[full] = _take_heads(tensors[full], widths, heads)
+        # weights and biases to the heads, with the projections that each holds
+        for part, leaf in itertools.product(("query_key_value", "query", "key_value"), ("weight", "bias")):
+            if (full := f"{name}.{part}.{leaf}") in tensors:
+                widths = [value_width if each == "value" else width for each in part.split("_")]
+                pruned[full] = _take_heads(tensors[full], widths, heads)
         pruned[f"{name}.out.weight"] = _take_heads(tensors[f"{name}.out.weight"].T, [value_width], heads).T.contiguous()
-    result = replace(
-        config,
-        head_dim=width,
-        encoder_heads=counts["encoder_heads"],
-        decoder_heads=counts["decoder_heads"],
-        cross_heads=counts["cross_heads"],
-    )
-    return result, pruned
-
-
-def _projections(name: str, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, list[str]]]:
-    """Weights and biases to the heads of an attention module, with the projections that each holds."""
-    for part, leaf in itertools.product(("query_key_value", "query", "key_value"), ("weight", "bias")):
-        if (full := f"{name}.{part}.{leaf}") in tensors:
-            yield full, part.split("_")
+    heads_of_layers: dict[str, Any] = {key: counts[key] for key in _KEYS.values()}
+    return replace(config, head_dim=width, **heads_of_layers), pruned
 
 
 def _take_heads(tensor: Tensor, widths: list[int], heads: list[int]) -> Tensor:
@@ -226,15 +216,16 @@ def drop_layers(
             remaining[name] = tensor
         elif int(number) in kept[stack]:
             remaining[f"{stack}.{kept[stack].index(int(number))}.{leaf}"] = tensor
-    dropped = replace(
-        config,
-        encoder_layers=len(kept["encoder"]),
-        decoder_layers=len(kept["decoder"]),
-        encoder_heads=_of_layers(config.encoder_heads, kept["encoder"]),
-        decoder_heads=_of_layers(config.decoder_heads, kept["decoder"]),
-        cross_heads=_of_layers(config.cross_heads, kept["decoder"]),
-    )
-    return dropped, remaining
+    heads: dict[str, Any] = {
+        key: counts and [counts[layer] for layer in kept[stack]]
+        for key, counts, stack in (
+            ("encoder_heads", config.encoder_heads, "encoder"),
+            ("decoder_heads", config.decoder_heads, "decoder"),
+            ("cross_heads", config.cross_heads, "decoder"),
+        )
+    }
+    encoder_layers, decoder_layers = len(kept["encoder"]), len(kept["decoder"])
+    return replace(config, encoder_layers=encoder_layers, decoder_layers=decoder_layers, **heads), remaining
 
 
 def _kept_layers(stack: str, count: int, wanted: int | None) -> list[int]:
@@ -243,10 +234,6 @@ def _kept_layers(stack: str, count: int, wanted: int | None) -> list[int]:
     if kept > count or (not kept and count):
         raise UsageError(f"--{stack}-layers {kept}: the model has {count}; keep 1 to {count}")
     return [math.ceil(i * count / kept) for i in range(kept)]
-
-
-def _of_layers(heads: list[int] | None, layers: list[int]) -> list[int] | None:
-    return heads and [heads[layer] for layer in layers]
 
 
 def prune_weights(tensors: Mapping[str, Tensor], fraction: float, *, parameters: Collection[str]) -> dict[str, Tensor]:

@@ -44,7 +44,7 @@ def export_argos(model: Path, output: Path, *, check_file: Path | None = None) -
     """
     if output.suffix != SUFFIX:
         raise UsageError(f"{output}: packages of Argos Translate are named NAME{SUFFIX}")
-    if output.exists() and not _is_package(output):
+    if output.exists() and not _is_mtkit_package(output):
         raise UsageError(f"{output}: exists and is no package that mtkit wrote; choose another name")
     loaded = read_translation_model(model).load()
     pieces = loaded.tokenizers.src.sentencepiece_model
@@ -55,11 +55,12 @@ def export_argos(model: Path, output: Path, *, check_file: Path | None = None) -
     with OutputLock(output, make_parents=True), temporary_folder(output.with_suffix(".model")) as folder:
         summary = convert(model, folder / "model", check_file=check_file)
         _check_text(loaded, pieces, sample_lines(model, loaded, check_file).lines)
-        _write_package(output, folder / "model", loaded, pieces)
+        with write_atomically(output) as temporary:
+            _write_package(temporary, folder / "model", loaded, pieces)
     return "\n".join([summary, LEFT_TO_ARGOS, *lost_settings("argos", loaded.metadata.search)])
 
 
-def _is_package(path: Path) -> bool:
+def _is_mtkit_package(path: Path) -> bool:
     """Return whether a file is a package that mtkit wrote."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -94,25 +95,25 @@ def _check_text(loaded: LoadedModel, pieces: bytes, lines: Sequence[str]) -> Non
         )
 
 
-def _write_package(output: Path, model: Path, loaded: LoadedModel, pieces: bytes) -> None:
-    metadata = loaded.metadata
+def _write_package(path: Path, model: Path, loaded: LoadedModel, pieces: bytes) -> None:
+    src_lang, tgt_lang = loaded.metadata.src_lang, loaded.metadata.tgt_lang
     description = {
         "package_version": "1.0",
         "argos_version": "1.9",
-        "from_code": metadata.src_lang,
-        "from_name": metadata.src_lang,
-        "to_code": metadata.tgt_lang,
-        "to_name": metadata.tgt_lang,
+        "from_code": src_lang,
+        "from_name": src_lang,
+        "to_code": tgt_lang,
+        "to_name": tgt_lang,
         "mtkit": __version__,
     }
-    root = f"translate-{metadata.src_lang}_{metadata.tgt_lang}-1_0"
+    root = f"translate-{src_lang}_{tgt_lang}-1_0"
+    present = [name for name in MODEL_FILES if (model / name).is_file()]
     files = {
         METADATA: json.dumps(description, indent=2).encode(),
         PIECES: pieces,
         MODEL_CARD: (loaded.folder / MODEL_CARD).read_bytes(),
+        **{f"model/{name}": (model / name).read_bytes() for name in present},
     }
-    for name in (each for each in MODEL_FILES if (model / each).is_file()):
-        files[f"model/{name}"] = (model / name).read_bytes()
-    with write_atomically(output) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+    with zipfile.ZipFile(path, "w") as archive:
         for name, content in files.items():
             archive.writestr(zipfile.ZipInfo(f"{root}/{name}"), content)

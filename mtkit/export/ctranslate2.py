@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -103,11 +103,9 @@ def convert(model: Path, folder: Path, *, check_file: Path | None = None) -> str
     metadata, tokenizers = loaded.metadata, loaded.tokenizers
     config = CTRANSLATE2.check(metadata.model)
     sample = sample_lines(model, loaded, check_file)
-    if not isinstance(loaded.model, Transformer):
-        raise ValueError(f"a TransformerConfig built a {type(loaded.model).__name__}")
     max_target_length = metadata.search.max_length.of(metadata.max_source_length) + 2  # with bos and eos
     num_positions = max(MIN_POSITIONS, max_target_length, metadata.max_source_length + 1)
-    spec = build_spec(loaded.model, config, tokenizers, num_positions=num_positions)
+    spec = build_spec(cast(Transformer, loaded.model), config, tokenizers, num_positions=num_positions)
     spec.validate()
     spec.optimize()
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:

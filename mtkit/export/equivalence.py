@@ -7,7 +7,6 @@ import json
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +20,6 @@ from mtkit.recipe.paths import to_plain
 from mtkit.search.config import SearchConfig
 from mtkit.search.interface import SearchRequest
 from mtkit.search.support import Engine, unsupported
-from mtkit.text.config import TokenizerConfig
 from mtkit.text.lines import read_lines
 from mtkit.translate.engine import special_ids
 
@@ -93,26 +91,24 @@ def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: Sampl
     search = search.limited_to(loaded.metadata.model.max_target_length())
     sources = [ids[: loaded.metadata.max_source_length] for ids in loaded.tokenizers.encode("src", sample.lines)]
     numbers = [number for number, ids in enumerate(sources) if ids]
-    expected: list[list[int]] = [[] for _ in sources]
-    found: list[list[int]] = [[] for _ in sources]
-    for each, translate in ((expected, partial(_translate, loaded)), (found, exported.translate)):
-        for number, ids in zip(numbers, translate([sources[i] for i in numbers], search), strict=True):
-            each[number] = ids[: search.max_length.of(len(sources[number]))]  # CTranslate2 has one limit for all
-    num_equal = sum(ours == theirs for ours, theirs in zip(expected, found, strict=True))
+    texts = [sources[number] for number in numbers]
+    expected, found = (
+        # CTranslate2 has one limit for all sources
+        [ids[: search.max_length.of(len(text))] for ids, text in zip(translations, texts, strict=True)]
+        for translations in (_translate(loaded, texts, search), exported.translate(texts, search))
+    )
+    different = [i for i in range(len(texts)) if expected[i] != found[i]]
+    num_equal = len(sources) - len(different)
     summary = f"{num_equal} of {len(sources)} translations are equal (greedy, float32; {sample.origin})"
     if num_equal < MIN_EQUAL_SHARE * len(sources):
-        index = next(i for i in numbers if expected[i] != found[i])
-        ours, theirs = loaded.tokenizers.tgt.decode([expected[index], found[index]])
+        first = different[0]
+        ours, theirs = loaded.tokenizers.tgt.decode([expected[first], found[first]])
         raise DataError(
             f"{loaded.folder}: the exported model translates differently: {summary}; nothing was written\n"
-            f"source: {sample.lines[index]}\nmtkit: {ours}\nexported: {theirs}"
+            f"source: {sample.lines[numbers[first]]}\nmtkit: {ours}\nexported: {theirs}"
         )
-    return "\n".join([summary, *_left_to_the_caller(loaded.metadata.tokenizer)])
-
-
-def _left_to_the_caller(tokenizer: TokenizerConfig) -> list[str]:
-    """Sentences about what mtkit does with the text before the tokenizer, and the other program does not."""
-    sentences = []
+    # what mtkit does with the text before the tokenizer, and the other program does not
+    tokenizer, sentences = loaded.metadata.tokenizer, [summary]
     if tokenizer.normaliser != "none":
         sentences.append(
             f"normaliser {tokenizer.normaliser} is not part of the export: give the other program text with single "
@@ -128,7 +124,7 @@ def _left_to_the_caller(tokenizer: TokenizerConfig) -> list[str]:
             "copy tokens: mtkit replaces URLs, numbers and others by reserved tokens, and these by the spans in the "
             "translation; the other program does not (mtkit/text/copy_tokens.py)"
         )
-    return sentences
+    return "\n".join(sentences)
 
 
 NAMES: dict[Engine, str] = {

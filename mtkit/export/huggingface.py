@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.equivalence import SampleLines, check_equivalence, lost_settings, sample_lines
@@ -22,7 +24,7 @@ from mtkit.io.files import atomic_folder, write_bytes, write_json
 from mtkit.io.lock import OutputLock
 from mtkit.layers.config import LayerNormConfig, SinusoidalConfig
 from mtkit.model_folder.config_file import CONFIG, EXPORTED, MODEL_CARD, require_replaceable
-from mtkit.model_folder.folder import LoadedModel, ModelMetadata, write_metadata
+from mtkit.model_folder.folder import LoadedModel, write_metadata
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.search.support import FIXED_TOKENS, options
@@ -46,7 +48,7 @@ def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = N
     config = _check(loaded)
     sample = sample_lines(model, loaded, check_file)
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
-        _write_tokenizers(temporary, loaded)
+        _write_tokenizers(temporary, loaded, is_tied=config.tied_embeddings == "all")
         write_json(temporary / CONFIG, _config(config, loaded))
         write_json(temporary / GENERATION, generation_settings(_one_limit(loaded), loaded.tokenizers))
         write_tensors(temporary / SAFETENSORS, marian_tensors(config, weights(loaded.model), loaded.tokenizers))
@@ -67,13 +69,11 @@ def _check(loaded: LoadedModel) -> TransformerConfig:
         UsageError: it does not; the message names the key.
     """
     config = MARIAN.check(loaded.metadata.model)
-    positions = {type(each): each for each in (config.encoder_positions, config.decoder_positions)}
-    sinusoids = positions.get(SinusoidalConfig)
-    is_plain = isinstance(sinusoids, SinusoidalConfig) and sinusoids.offset == 0 and not sinusoids.reaches_base
+    sinusoids: Any = config.encoder_positions
     errors = {
         "tied_embeddings: none": config.tied_embeddings == "none",
         "encoder_positions: other than those of the decoder": config.encoder_positions != config.decoder_positions,
-        "encoder_positions: offset or reaches_base": not is_plain,
+        "encoder_positions: offset or reaches_base": sinusoids != SinusoidalConfig(layout=sinusoids.layout),
         "residual.norm: other than layer with epsilon 1e-05": config.residual.norm != LayerNormConfig(),
     }
     for error, is_error in errors.items():
@@ -94,7 +94,7 @@ def marian_tensors(
     """
     width = config.d_model
     order = torch.arange(width)
-    if isinstance(config.encoder_positions, SinusoidalConfig) and config.encoder_positions.layout == "interleaved":
+    if config.encoder_positions.layout == "interleaved":  # type: ignore[union-attr]
         order = torch.cat([order[::2], order[1::2]])
     theirs: dict[str, Tensor] = {}
     for names in Marian().weights(config):
@@ -166,13 +166,13 @@ def generation_settings(search: SearchConfig, tokenizers: TokenizerPair) -> dict
     return {**options("huggingface", search), **excluded, **_special_tokens(tokenizers)}
 
 
-def _write_tokenizers(folder: Path, loaded: LoadedModel) -> None:
+def _write_tokenizers(folder: Path, loaded: LoadedModel, *, is_tied: bool) -> None:
     """Write sentencepiece models, vocabularies and the settings of MarianTokenizer."""
     tokenizers, metadata = loaded.tokenizers, loaded.metadata
     sides = {"source.spm": tokenizers.src, "target.spm": tokenizers.tgt}
     for name, tokenizer in sides.items():
         write_bytes(folder / name, tokenizer.sentencepiece_model or b"")
-    is_shared = tokenizers.src.model_pieces == tokenizers.tgt.model_pieces and _is_tied(metadata)
+    is_shared = tokenizers.src.model_pieces == tokenizers.tgt.model_pieces and is_tied
     vocabularies = {"vocab.json": tokenizers.src, **({} if is_shared else {"target_vocab.json": tokenizers.tgt})}
     for name, tokenizer in vocabularies.items():
         write_json(folder / name, {piece: number for number, piece in enumerate(tokenizer.model_pieces)})
@@ -190,10 +190,6 @@ def _write_tokenizers(folder: Path, loaded: LoadedModel) -> None:
     write_json(folder / TOKENIZER_SETTINGS, settings)
 
 
-def _is_tied(metadata: ModelMetadata) -> bool:
-    return isinstance(metadata.model, TransformerConfig) and metadata.model.tied_embeddings == "all"
-
-
 class TransformersRunner:
     """An exported model, run by the package transformers."""
 
@@ -204,7 +200,8 @@ class TransformersRunner:
             MissingExtraError: transformers is not installed.
         """
         os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-        with _without_progress():
+        # loading prints bars and warnings
+        with warnings.catch_warnings(action="ignore"), open(os.devnull, "w") as null, contextlib.redirect_stderr(null):
             with require_extra("transformers", "transformers"):
                 import transformers
             model: Any = transformers.MarianMTModel.from_pretrained(folder)
@@ -225,13 +222,12 @@ class TransformersRunner:
     @torch.inference_mode()
     def translate(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
         """The greedy translation of each source; see ExportRunner."""
-        eos, pad = self._tokenizers.tgt.vocab.eos, self._tokenizers.src.vocab.pad
+        src, eos = self._tokenizers.src.vocab, self._tokenizers.tgt.vocab.eos
         found: list[list[int]] = []
         for first in range(0, len(sources), BATCH):
-            batch = [[*ids, self._tokenizers.src.vocab.eos] for ids in sources[first : first + BATCH]]
-            longest = max(map(len, batch))
-            ids = torch.tensor([[*each, *[pad] * (longest - len(each))] for each in batch])
-            real = torch.tensor([[1] * len(each) + [0] * (longest - len(each)) for each in batch])
+            batch = [torch.tensor([*ids, src.eos]) for ids in sources[first : first + BATCH]]
+            ids = pad_sequence(batch, batch_first=True, padding_value=src.pad)
+            real = pad_sequence([torch.ones_like(each) for each in batch], batch_first=True)
             limit = MaxLength(factor=0.0, offset=max(search.max_length.of(len(each) - 1) for each in batch))
             settings = generation_settings(replace(search, max_length=limit), self._tokenizers)
             # in the place of the exported settings: `generate` takes those that it is not given from them
@@ -240,13 +236,3 @@ class TransformersRunner:
             rows = result[:, 1:].tolist()
             found += [row[: row.index(eos)] if eos in row else row for row in rows]
         return found
-
-
-@contextlib.contextmanager
-def _without_progress() -> Iterator[None]:
-    """Suppress the bars and warnings that loading prints."""
-    import warnings
-
-    with warnings.catch_warnings(), open(os.devnull, "w") as null, contextlib.redirect_stderr(null):
-        warnings.simplefilter("ignore")
-        yield

@@ -32,6 +32,10 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.engine import special_ids
 from mtkit.translate.load import read_translation_model
 
+ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
+MEMORY = ("memory_keys", "memory_values")  # [L, B, G, S, K] of the L decoder layers
+PAST = ("past_keys", "past_values")  # [L, B, W, G, T, K]
+BATCH = 16  # sentences, so that keys and values of long ones fit into memory
 # sizes for tracing, all dynamic in the graphs: sentences, source length, hypotheses per sentence, tokens so far
 EXAMPLE_SIZES = {"batch": 2, "source": 5, "width": 3, "past": 4}
 
@@ -137,36 +141,30 @@ def export_onnx(model: Path, folder: Path, *, check_file: Path | None = None) ->
     loaded = read_translation_model(model).load()
     ONNX.check(loaded.metadata.model)
     sample = sample_lines(model, loaded, check_file)
-    traced = copy.deepcopy(loaded.model)
-    if not isinstance(traced, Transformer):
-        raise ValueError(f"a TransformerConfig built a {type(traced).__name__}")
-    _replace_positions(traced)
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
         with translate_write_errors(temporary):
-            _trace(traced, temporary)
+            _trace(loaded.model, temporary)
         write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
         result = check_equivalence(loaded, OnnxRunner(temporary, loaded.tokenizers), sample)
     return "\n".join([result, *lost_settings("onnx", loaded.metadata.search)])
 
 
-def _replace_positions(model: Transformer) -> None:
-    """Replace position encodings that cannot be traced by equal ones that can; shared modules stay shared."""
-    replacements: dict[int, Position] = {}
-    for module in list(model.modules()):
-        for name, child in module.named_children():
-            if isinstance(child, Learned):
-                replacements.setdefault(id(child), _PositionTable(child))
-            elif isinstance(child, RoPE):
-                replacements.setdefault(id(child), _RealRoPE(child))
-            if id(child) in replacements:
-                setattr(module, name, replacements[id(child)])
-
-
-def _trace(model: Transformer, folder: Path) -> None:
+def _trace(model: Any, folder: Path) -> None:
     """Trace both graphs.
 
     Gradients are enabled, because the cache then grows by concatenation, which works with any shape.
     """
+    model = copy.deepcopy(model)
+    # position encodings that cannot be traced are replaced by equal ones that can; shared modules stay shared
+    replacements: dict[nn.Module, Position] = {}
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, Learned):
+                replacements.setdefault(child, _PositionTable(child))
+            elif isinstance(child, RoPE):
+                replacements.setdefault(child, _RealRoPE(child))
+            if child in replacements:
+                setattr(module, name, replacements[child])
     encoder, step = _Encoder(model).eval(), _DecoderStep(model).eval()
     size = EXAMPLE_SIZES
     ids = torch.zeros(size["batch"], size["source"], dtype=torch.int64)
@@ -230,12 +228,6 @@ def _silence_exporter() -> Iterator[None]:
             yield
     finally:
         logging.disable(level)
-
-
-ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
-MEMORY = ("memory_keys", "memory_values")  # [L, B, G, S, K] of the L decoder layers
-PAST = ("past_keys", "past_values")  # [L, B, W, G, T, K]
-BATCH = 16  # sentences, so that keys and values of long ones fit into memory
 
 
 class OnnxRunner:
