@@ -106,15 +106,15 @@ class Adapter:
             DataError: a tensor is of no weight of the model, or has another shape.
         """
         merged = dict(weights)
-        changes = self._updates() if self.fields["peft_type"] == LORA else self._values()
-        for name, array in changes.items():
+        is_update = self.fields["peft_type"] == LORA
+        values = {name.removeprefix(PREFIX).replace(_NORM_PART, "."): array for name, array in self.tensors.items()}
+        for name, array in (self._updates() if is_update else values).items():
             if name not in weights or weights[name].shape != array.shape:
                 found = f"is {list(weights[name].shape)} in the model" if name in weights else "is not in the model"
                 raise DataError(
                     f"{self.folder}: {name} {list(array.shape)} {found}; it was trained on another model, or in "
                     "another program: merge it there (peft: merge_and_unload, save_pretrained) and import the result"
                 )
-            is_update = self.fields["peft_type"] == LORA
             merged[name] = weights[name] + array if is_update else array.astype(np.float32)
         return merged
 
@@ -137,9 +137,6 @@ class Adapter:
                 updates[f"{module.removeprefix(PREFIX)}.bias"] = scale * bias.astype(np.float32)
         return updates
 
-    def _values(self) -> dict[str, NDArray[Any]]:
-        return {name.removeprefix(PREFIX).replace(_NORM_PART, "."): array for name, array in self.tensors.items()}
-
 
 def read_adapter(folder: Path) -> Adapter:
     """Read an adapter folder, of mtkit or of peft.
@@ -161,18 +158,13 @@ def read_adapter(folder: Path) -> Adapter:
         kind = fields.get("peft_type") if isinstance(fields, dict) else None
         raise DataError(f"{path}: peft_type {str(kind)[:40]!r} is not read; mtkit reads {LORA}, {NORM} and {BIAS}")
     if fields["peft_type"] == LORA:
-        _check_lora(path, fields)
+        for key, value in fields.items():
+            neutral = _KEPT_BASE if key == "init_lora_weights" else _EMPTY
+            if key not in _COMPUTED | _WITHOUT_EFFECT and value not in neutral:
+                raise DataError(f"{path}: {key}: {str(value)[:40]} is not read; train the adapter without it")
+        sizes = fields.get("r"), fields.get("lora_alpha")
+        if not all(isinstance(size, int | float) and size > 0 for size in sizes):
+            raise DataError(f"{path}: r and lora_alpha must be numbers above 0")
     if bad := next((name for name, array in tensors.items() if array.dtype not in (np.float32, np.float16)), None):
         raise DataError(f"{folder / TENSORS}: {bad} is not float32 or float16; save the adapter in float32")
     return Adapter(folder, fields, tensors)
-
-
-def _check_lora(path: Path, fields: Mapping[str, Any]) -> None:
-    for key, value in fields.items():
-        if key in _COMPUTED or key in _WITHOUT_EFFECT:
-            continue
-        if value not in (_KEPT_BASE if key == "init_lora_weights" else _EMPTY):
-            raise DataError(f"{path}: {key}: {str(value)[:40]} is not read; train the adapter without it")
-    sizes = fields.get("r"), fields.get("lora_alpha")
-    if not all(isinstance(size, int | float) and size > 0 for size in sizes):
-        raise DataError(f"{path}: r and lora_alpha must be numbers above 0")

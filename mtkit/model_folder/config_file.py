@@ -78,15 +78,12 @@ def read_config(path: Path) -> dict[str, Any]:
     files = fields.get("files")
     if not isinstance(files, dict) or not all(isinstance(each, str) for each in files.values()):
         raise DamagedError(f"{path}: damaged: files is no table of names and hashes", remedy)
-    if unlisted := sorted(_needed_files(fields.get("tokenizer")) - files.keys()):
+    tokenizer = fields.get("tokenizer")  # its values are checked elsewhere
+    shared = tokenizer.get("shared") if isinstance(tokenizer, dict) else None
+    needed = {WEIGHTS, MODEL_CARD, *(model_names(shared) if isinstance(shared, bool) else ())}
+    if unlisted := sorted(needed - files.keys()):
         raise DamagedError(f"{path}: damaged: no hash of {', '.join(unlisted)}", remedy)
     return fields
-
-
-def _needed_files(tokenizer: Any) -> set[str]:
-    """Return the files of every model with this `tokenizer` in config.json, whose values are checked elsewhere."""
-    shared = tokenizer.get("shared") if isinstance(tokenizer, dict) else None
-    return {WEIGHTS, MODEL_CARD, *(model_names(shared) if isinstance(shared, bool) else ())}
 
 
 def require_replaceable(folder: Path, name: str = CONFIG) -> None:

@@ -14,7 +14,7 @@ README.md            the model card
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -296,7 +296,10 @@ def read_stored_model(path: Path) -> StoredModel:
     with verified(folder):
         metadata = read_metadata(folder)
         tokenizers = read_tokenizers(folder, metadata)
-        weights = read_weights(folder / WEIGHTS, partial(_weight_types, metadata, tokenizers), remedy=REMEDY)
+        types: Callable[[], Mapping[str, TensorType]] = partial(weight_types, metadata.model, tokenizers.vocab_sizes)
+        if unsupported_model_key(metadata.model) is None:  # the native backend's description needs no torch
+            types = partial(transformer_weights, metadata.model, *tokenizers.vocab_sizes)
+        weights = read_weights(folder / WEIGHTS, types, remedy=REMEDY)
     check_finite(weights, folder / WEIGHTS)
     return StoredModel(folder, metadata, tokenizers, weights)
 
@@ -304,13 +307,6 @@ def read_stored_model(path: Path) -> StoredModel:
 def read_model(path: Path) -> LoadedModel:
     """Read the reference model of a model folder or of a finished run. Errors as `read_stored_model`."""
     return read_stored_model(path).load()
-
-
-def _weight_types(metadata: ModelMetadata, tokenizers: TokenizerPair) -> Mapping[str, TensorType]:
-    """Type and shape of each weight of a model."""
-    if unsupported_model_key(metadata.model) is None:
-        return transformer_weights(metadata.model, *tokenizers.vocab_sizes)
-    return weight_types(metadata.model, tokenizers.vocab_sizes)
 
 
 def weight_types(config: ModelConfig, vocab_sizes: tuple[int, int]) -> Mapping[str, TensorType]:

@@ -31,35 +31,56 @@ def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parame
         report: content of report.json; `train`, `test` and, except after a fine-tuning, `choice` may be missing.
         num_parameters: number of weights.
     """
-    tokenizer = metadata.tokenizer
+    tokenizer, search = metadata.tokenizer, metadata.search
     sharing = "shared by both languages" if tokenizer.shared else "for each language"
-    long_lines = "split" if metadata.search.split_long_lines else "translated in one piece"
-    if metadata.search.split_long_lines and metadata.is_of_single_sentences:
-        long_lines += ", and lines of several sentences are translated sentence by sentence"
     is_imported = metadata.base_model is not None and "train" not in report
     origin = f"imported from {metadata.base_model} by" if is_imported else "trained with"
+    facts = [
+        f"- Subwords: {tokenizer.model_type}, {tokenizer.vocab_size:,} tokens {sharing}; "
+        f"normalisation {tokenizer.normalisation}."
+    ]
+    if metadata.is_language_model:
+        title = f"Language model of {metadata.tgt_lang}"
+        usage = ["mtkit score FOLDER --ref text.txt", "mtkit translate MODEL input.txt --lm FOLDER"]
+        purpose = "It scores raw text with one sentence per line, and ranks translations."
+        limits = "The model was trained on a limited domain and predicts other domains worse."
+    else:
+        title = f"Translation from {metadata.src_lang} to {metadata.tgt_lang}"
+        usage = ["mtkit translate FOLDER input.txt -o output.txt"]
+        purpose = "The input is raw text with one sentence per line; the output has exactly one line for each."
+        limits = (
+            "The model was trained on a limited domain and translates other domains worse. Its output can contain "
+            "errors of any kind, also in names and numbers; have it checked before relying on it."
+        )
+        long_lines = "split" if search.split_long_lines else "translated in one piece"
+        if search.split_long_lines and metadata.is_of_single_sentences:
+            long_lines += ", and lines of several sentences are translated sentence by sentence"
+        facts.append(
+            f"- Longest training source: {metadata.max_source_length:,} tokens; longer lines are {long_lines}."
+        )
+    if metadata.storage != "float32":
+        facts.append(f"- Weights: {metadata.storage} on disk.")
+    if "train" in report:
+        facts.append(f"- Training: {report['train']['updates']:,} updates in {report['train']['precision']}.")
+        if report.get("choice"):
+            facts.append(f"- Choice: {report['choice']}.")
     lines = [
         *_head(metadata, report),
-        f"# {_title(metadata)}",
+        f"# {title}",
         "",
         f"A `{metadata.model.kind}` model with {num_parameters:,} parameters, {origin} mtkit {__version__}.",
         "",
         "```",
-        *_usage(metadata),
+        *usage,
+        "```",
         "",
-        f"- Subwords: {tokenizer.model_type}, {tokenizer.vocab_size:,} tokens {sharing}; "
-        f"normalisation {tokenizer.normalisation}.",
-        *(
-            []
-            if metadata.is_language_model
-            else [f"- Longest training source: {metadata.max_source_length:,} tokens; longer lines are {long_lines}."]
-        ),
-        *([f"- Weights: {metadata.storage} on disk."] if metadata.storage != "float32" else []),
-        *_training(report),
+        purpose,
+        "",
+        *facts,
         *_scores(report),
         "",
         *([licence_note(metadata)] if metadata.base_model else []),
-        *_limits(metadata),
+        limits,
     ]
     return "\n".join(lines) + "\n"
 
@@ -87,30 +108,6 @@ def licence_note(metadata: ModelMetadata) -> str:
     return f"Licence of {metadata.base_model}: {metadata.licence}.{restriction}"
 
 
-def _title(metadata: ModelMetadata) -> str:
-    if metadata.is_language_model:
-        return f"Language model of {metadata.tgt_lang}"
-    return f"Translation from {metadata.src_lang} to {metadata.tgt_lang}"
-
-
-def _usage(metadata: ModelMetadata) -> list[str]:
-    if metadata.is_language_model:
-        commands = ["mtkit score FOLDER --ref text.txt", "mtkit translate MODEL input.txt --lm FOLDER"]
-        return [*commands, "```", "", "It scores raw text with one sentence per line, and ranks translations."]
-    command = "mtkit translate FOLDER input.txt -o output.txt"
-    output = "The input is raw text with one sentence per line; the output has exactly one line for each."
-    return [command, "```", "", output]
-
-
-def _limits(metadata: ModelMetadata) -> list[str]:
-    if metadata.is_language_model:
-        return ["The model was trained on a limited domain and predicts other domains worse."]
-    return [
-        "The model was trained on a limited domain and translates other domains worse. Its output can contain errors "
-        "of any kind, also in names and numbers; have it checked before relying on it."
-    ]
-
-
 def write_model_card(folder: Path, report: Mapping[str, Any]) -> None:
     """Write the model card of an existing model folder, with the scores of a report.
 
@@ -120,14 +117,6 @@ def write_model_card(folder: Path, report: Mapping[str, Any]) -> None:
     """
     parameters = num_parameters(folder / WEIGHTS)
     update_model_card(folder, model_card(read_metadata(folder), report, num_parameters=parameters))
-
-
-def _training(report: Mapping[str, Any]) -> list[str]:
-    if "train" not in report:
-        return []
-    train, choice = report["train"], report.get("choice")
-    lines = [f"- Training: {train['updates']:,} updates in {train['precision']}."]
-    return [*lines, f"- Choice: {choice}."] if choice else lines
 
 
 def _scores(report: Mapping[str, Any]) -> list[str]:

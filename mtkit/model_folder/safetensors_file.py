@@ -66,7 +66,11 @@ def map_tensors(path: Path) -> tuple[dict[str, StoredTensor], dict[str, NDArray[
     if length > MAX_HEADER or start > content.size:
         raise ValueError("shorter than its header")
     header = _read_header(content[LENGTH_BYTES:start].tobytes(), content.size - start)
-    return header, {name: _view(content[start:], entry) for name, entry in header.items()}
+    arrays = {}
+    for name, entry in header.items():
+        array = np.frombuffer(content[start:][entry.begin : entry.end], dtype=DTYPES[entry.dtype]).reshape(entry.shape)
+        arrays[name] = array if array.flags.aligned else array.copy()
+    return header, arrays
 
 
 def _read_header(text: bytes, size: int) -> dict[str, StoredTensor]:
@@ -74,35 +78,28 @@ def _read_header(text: bytes, size: int) -> dict[str, StoredTensor]:
     fields = parse_json(text)
     if not isinstance(fields, dict):
         raise ValueError("its header is no JSON object")
-    header = {name: _entry(name, value) for name, value in fields.items() if name != "__metadata__"}
-    end = 0
-    for name, entry in sorted(header.items(), key=lambda item: (item[1].begin, item[1].end)):
-        if entry.begin != end:
+    header: dict[str, StoredTensor] = {}
+    for name, value in fields.items():
+        if name == "__metadata__":
+            continue
+        entry = value if isinstance(value, dict) else {}
+        dtype, shape, offsets = (entry.get(key, ()) for key in ("dtype", "shape", "data_offsets"))
+        is_valid = isinstance(dtype, str) and dtype in DTYPES and _are_sizes(shape) and _are_sizes(offsets)
+        if not is_valid or len(offsets) != 2:
+            raise ValueError(f"the header of {name} is not valid")
+        begin, end = offsets
+        if end - begin != math.prod(shape) * np.dtype(DTYPES[dtype]).itemsize:
+            raise ValueError(f"{name} has {end - begin} bytes, which do not fit its shape")
+        header[name] = StoredTensor(dtype, tuple(shape), begin, end)
+    position = 0
+    for name, stored in sorted(header.items(), key=lambda item: (item[1].begin, item[1].end)):
+        if stored.begin != position:
             raise ValueError(f"{name} does not begin where the tensor before it ends")
-        end = entry.end
-    if end != size:
-        raise ValueError(f"its tensors have {end} bytes, the file {size}")
+        position = stored.end
+    if position != size:
+        raise ValueError(f"its tensors have {position} bytes, the file {size}")
     return header
-
-
-def _entry(name: str, value: Any) -> StoredTensor:
-    fields = value if isinstance(value, dict) else {}
-    dtype, shape, offsets = (fields.get(key, ()) for key in ("dtype", "shape", "data_offsets"))
-    is_valid = isinstance(dtype, str) and dtype in DTYPES and _are_sizes(shape) and _are_sizes(offsets)
-    if not is_valid or len(offsets) != 2:
-        raise ValueError(f"the header of {name} is not valid")
-    begin, end = offsets
-    if end - begin != math.prod(shape) * np.dtype(DTYPES[dtype]).itemsize:
-        raise ValueError(f"{name} has {end - begin} bytes, which do not fit its shape")
-    return StoredTensor(dtype, tuple(shape), begin, end)
 
 
 def _are_sizes(value: Any) -> bool:
     return isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)
-
-
-def _view(content: NDArray[np.uint8], entry: StoredTensor) -> NDArray[Any]:
-    """The array of a tensor; a copy if the file does not align it."""
-    array: NDArray[Any] = np.frombuffer(content[entry.begin : entry.end], dtype=DTYPES[entry.dtype])
-    array = array.reshape(entry.shape)
-    return array if array.flags.aligned else array.copy()

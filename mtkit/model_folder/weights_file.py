@@ -61,10 +61,17 @@ def read_weights(
     """
     try:
         header, arrays = map_tensors(path)
-        found = dequantised_header({name: (entry.dtype, entry.shape) for name, entry in header.items()})
+        found = dequantised_header({name: entry[:2] for name, entry in header.items()})
     except ValueError as error:
         raise DamagedError(f"{path}: damaged, or not in the safetensors format: {error}", remedy) from error
-    if mismatches := _mismatches(expected(), found):
+    model = expected()
+    shapes, found_shapes = ({name: shape for name, (_, shape) in each.items()} for each in (model, found))
+    mismatches = shape_mismatches(shapes, found_shapes) or sorted(
+        f"{name} is {found[name][0]}, the model has {dtype}"
+        for name, (dtype, _) in model.items()
+        if found[name][0] != dtype
+    )
+    if mismatches:
         raise DataError(f"{path}: the weights do not match the model: {first_of(mismatches)}; {remedy}")
     try:
         return dequantise(arrays)
@@ -78,8 +85,8 @@ def num_parameters(path: Path) -> int:
         header, _ = map_tensors(path)
     except ValueError as error:
         raise DataError(f"{path}: not a readable safetensors file ({error})") from error
-    stored = {name: (entry.dtype, entry.shape) for name, entry in header.items()}
-    return sum(int(np.prod(shape)) for _, shape in dequantised_header(stored).values())
+    stored = dequantised_header({name: entry[:2] for name, entry in header.items()})
+    return sum(int(np.prod(shape)) for _, shape in stored.values())
 
 
 def check_finite(weights: Mapping[str, NDArray[Any]], path: Path) -> None:
@@ -97,16 +104,6 @@ def check_finite(weights: Mapping[str, NDArray[Any]], path: Path) -> None:
             )
 
 
-def _mismatches(expected: Mapping[str, TensorType], found: Mapping[str, TensorType]) -> list[str]:
-    """Mismatches of the shapes; of the types if there are none."""
-    of_shapes = shape_mismatches(*({name: shape for name, (_, shape) in each.items()} for each in (expected, found)))
-    return of_shapes or sorted(
-        f"{name} is {found[name][0]}, the model has {dtype}"
-        for name, (dtype, _) in expected.items()
-        if found[name][0] != dtype
-    )
-
-
 def quantise_tensors(tensors: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]:
     """Tensors as they are stored.
 
@@ -120,30 +117,19 @@ def quantise_tensors(tensors: Mapping[str, Tensor], storage: Storage) -> dict[st
     for name, tensor in tensors.items():
         if storage == "float32" or tensor.dim() != 2 or tensor.numel() < MIN_WEIGHTS or tensor.dtype != torch.float32:
             stored[name] = tensor
+        elif storage == "sparse" and tensor.size(1) % 8 == 0:
+            is_set = tensor != 0  # [R, C]
+            bits = is_set.view(tensor.size(0), -1, 8).to(torch.uint8) << torch.arange(8, dtype=torch.uint8)
+            stored[name] = tensor[is_set]
+            stored[name + MASK] = bits.sum(2, dtype=torch.uint8)  # [R, C/8], the first of eight in the lowest bit
         elif storage == "sparse":
-            stored |= _without_zeros(name, tensor) if tensor.size(1) % 8 == 0 else {name: tensor}
+            stored[name] = tensor
         elif storage == "int4" and tensor.size(1) % GROUP_SIZE == 0 and not name.endswith(TABLES):
             stored[name], stored[name + SCALE] = _quantise_int4(tensor)
         else:
-            stored[name], stored[name + SCALE] = _quantise_int8(tensor)
+            scale = tensor.abs().amax(1, keepdim=True).clamp(min=MIN_SCALE) / INT8_MAX  # [R, 1]
+            stored[name], stored[name + SCALE] = (tensor / scale).round().to(torch.int8), scale
     return stored
-
-
-def _without_zeros(name: str, weight: Tensor) -> dict[str, Tensor]:
-    """The weights that are not 0, and the mask [R, C/8], the first of eight weights in the lowest bit."""
-    import torch
-
-    is_set = weight != 0  # [R, C]
-    bits = is_set.view(weight.size(0), -1, 8).to(torch.uint8) << torch.arange(8, dtype=torch.uint8)  # [R, C/8, 8]
-    return {name: weight[is_set], name + MASK: bits.sum(2, dtype=torch.uint8)}
-
-
-def _quantise_int8(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Integers [R, C] and scales [R, 1]."""
-    import torch
-
-    scale = weight.abs().amax(1, keepdim=True).clamp(min=MIN_SCALE) / INT8_MAX
-    return (weight / scale).round().to(torch.int8), scale
 
 
 def _quantise_int4(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -172,14 +158,21 @@ def dequantise(stored: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     for name, values in stored.items():
         if _is_auxiliary(name, stored):
             continue
-        if name + MASK in stored:
-            weights[name] = _with_zeros(name, values, stored[name + MASK])
-        elif name + SCALE not in stored:
+        scale, mask = stored.get(name + SCALE), stored.get(name + MASK)
+        if mask is not None:
+            is_set = np.unpackbits(mask, axis=1, bitorder="little").astype(np.bool_)  # [R, C]
+            if int(is_set.sum()) != values.size:
+                raise ValueError(f"{name}: {values.size} weights, but its mask shows {int(is_set.sum())}")
+            weights[name] = np.zeros(is_set.shape, dtype=values.dtype)
+            weights[name][is_set] = values
+        elif scale is None:
             weights[name] = values
         elif values.dtype == np.int8:
-            weights[name] = values.astype(np.float32) * stored[name + SCALE]
-        else:
-            weights[name] = _dequantise_int4(values, stored[name + SCALE])
+            weights[name] = values.astype(np.float32) * scale
+        else:  # bytes [R, C/2], the first weight of a pair in the low bits, and scales [R, C/GROUP_SIZE]
+            integers = np.stack([values & 15, values >> 4], axis=2).astype(np.float32) - (INT4_MAX + 1)  # [R, C/2, 2]
+            groups = integers.reshape(len(values), -1, GROUP_SIZE) * scale.astype(np.float32)[:, :, None]
+            weights[name] = np.ascontiguousarray(groups.reshape(len(values), -1))
     return weights
 
 
@@ -207,20 +200,3 @@ def dequantised_header(header: Mapping[str, TensorType]) -> dict[str, TensorType
 def _is_auxiliary(name: str, names: Container[str]) -> bool:
     """Return whether a tensor holds scales or a mask of another one."""
     return any(name.endswith(end) and name.removesuffix(end) in names for end in (SCALE, MASK))
-
-
-def _with_zeros(name: str, values: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
-    """Matrix [R, C] of the weights that are not 0, and a mask [R, C/8], the first of eight in the lowest bit."""
-    is_set = np.unpackbits(mask, axis=1, bitorder="little").astype(np.bool_)  # [R, C]
-    if int(is_set.sum()) != values.size:
-        raise ValueError(f"{name}: {values.size} weights, but its mask shows {int(is_set.sum())}")
-    weight = np.zeros(is_set.shape, dtype=values.dtype)
-    weight[is_set] = values
-    return weight
-
-
-def _dequantise_int4(packed: NDArray[Any], scale: NDArray[Any]) -> NDArray[Any]:
-    """Weights [R, C] from bytes [R, C/2], the first of a pair in the low bits, and scales [R, C/GROUP_SIZE]."""
-    integers = np.stack([packed & 15, packed >> 4], axis=2).astype(np.float32) - (INT4_MAX + 1)  # [R, C/2, 2]
-    groups = integers.reshape(len(packed), -1, GROUP_SIZE) * scale.astype(np.float32)[:, :, None]
-    return np.ascontiguousarray(groups.reshape(len(packed), -1))
