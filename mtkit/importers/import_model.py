@@ -17,9 +17,9 @@ from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.importers.architecture import ForeignArchitecture, WeightNames
 from mtkit.importers.bart import M2M100, Marian, MBart
-from mtkit.importers.foreign_folder import GENERATION, Fields, ForeignFolder, download, is_hub_name, shown
+from mtkit.importers.foreign_folder import GENERATION, ForeignFolder, download, is_hub_name, shown
 from mtkit.importers.generation import never_generated, renormalises, search_config
-from mtkit.importers.marian_npz import MarianFolder, is_marian_folder
+from mtkit.importers.marian_npz import MarianFolder
 from mtkit.importers.vocabulary import TOKENIZER_SETTINGS, ForeignTokenizers, LanguagePair
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import CONFIG, require_replaceable
@@ -70,13 +70,18 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
     require_replaceable(output)
     name = str(source) if is_hub_name(source) else source.resolve().name
     source = download(name) if is_hub_name(source) else source
-    folder = MarianFolder(source) if is_marian_folder(source) else ForeignFolder(source)
+    is_marian = source.is_dir() and not (source / CONFIG).exists() and any(source.glob("*.npz"))
+    folder = MarianFolder(source) if is_marian else ForeignFolder(source)
     if not source.is_dir():
         raise MissingInputError(f"{source}: no such folder; give the folder of a model, with its {CONFIG} and weights")
     fields = folder.table(CONFIG)
     if "mtkit" in fields.values:
         raise UsageError(f"{source}: is a model folder of mtkit; use it as it is")
-    architecture = _find_architecture(fields)
+    kind = fields.values.get("model_type")
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
+        known = "; ".join(f"{each.name} ({each.description})" for each in ARCHITECTURES.values())
+        raise DataError(f"{fields.path}: model_type: {shown(kind)}; mtkit imports {known}")
+    architecture = ARCHITECTURES[kind]
     try:
         config = architecture.config(fields)
     except ValueError as error:
@@ -100,7 +105,11 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
         base_model=printable(name, 200),
         licence=printable(licence, 100) if isinstance(licence, str) else None,
     )
-    _check_ranges(metadata, folder)
+    plain = with_location(to_plain(metadata), f"{folder.path} as a model of mtkit", folder.path)
+    try:
+        schema.build(ModelMetadata, plain)  # checks the ranges of numbers
+    except RecipeError as error:
+        raise DataError(str(error).partition("\n")[0]) from error
     weights = _convert(architecture, weight_names, metadata, tokenizers, folder)
     if has_output_bias and renormalises(fields, generation):
         weights[_OUTPUT_BIAS][sorted(never_generated(fields, generation) & set(range(tgt.vocab.size)))] = UNKNOWN_LOGIT
@@ -109,34 +118,10 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
     with OutputLock(output, make_parents=True):
         tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
         write_model(output, tensors, metadata, tokenizers.pair, card=model_card(metadata, {}, num_parameters=count))
-    summary = f"{source}: {architecture.name}, {src_lang} to {tgt_lang}, {count:,} parameters, {_tags(metadata)}"
+    tags = f"tags {', '.join(metadata.tags[:5])}" if metadata.tags else "no tags"
+    more = f" and {len(metadata.tags) - 5} more" if len(metadata.tags) > 5 else ""
+    summary = f"{source}: {architecture.name}, {src_lang} to {tgt_lang}, {count:,} parameters, {tags}{more}"
     return [summary, licence_note(metadata), *notes]
-
-
-def _check_ranges(metadata: ModelMetadata, folder: ForeignFolder) -> None:
-    """Raise DataError if a number is outside the range of its key."""
-    try:
-        schema.build(
-            ModelMetadata, with_location(to_plain(metadata), f"{folder.path} as a model of mtkit", folder.path)
-        )
-    except RecipeError as error:
-        raise DataError(str(error).partition("\n")[0]) from error
-
-
-def _find_architecture(fields: Fields) -> ForeignArchitecture[Any]:
-    """The architecture of a config.json; DataError if there is none of its name, with those that there are."""
-    name = fields.values.get("model_type")
-    if not isinstance(name, str) or name not in ARCHITECTURES:
-        known = "; ".join(f"{each.name} ({each.description})" for each in ARCHITECTURES.values())
-        raise DataError(f"{fields.path}: model_type: {shown(name)}; mtkit imports {known}")
-    return ARCHITECTURES[name]
-
-
-def _tags(metadata: ModelMetadata) -> str:
-    if not metadata.tags:
-        return "no tags"
-    shown = ", ".join(metadata.tags[:5])
-    return f"tags {shown}" + (f" and {len(metadata.tags) - 5} more" if len(metadata.tags) > 5 else "")
 
 
 def _languages(folder: ForeignFolder, name: str, languages: Languages) -> tuple[str, str]:
@@ -169,7 +154,11 @@ def _convert(
     if wrong := shapes.keys() ^ {each.ours for each in weight_names}:
         raise ValueError(f"{architecture.name}: no names of weights, or names of none: {', '.join(sorted(wrong))}")
     known = {*architecture.unused_weights, *(name for each in weight_names for name in (*each.theirs, *each.instead))}
-    used = {each.ours: [_present(theirs, name, each.instead) for name in each.theirs] for each in weight_names}
+    # the first of a tensor and those tied to it that is there; the tensor itself if none is
+    used = {
+        each.ours: [next((one for one in (name, *each.instead) if one in theirs), name) for name in each.theirs]
+        for each in weight_names
+    }
     remaining_uses = Counter(name for names in used.values() for name in names)
     sizes = dict(zip(("src", "tgt"), tokenizers.sizes, strict=True))
     ours: dict[str, Float32] = {}
@@ -189,13 +178,13 @@ def _convert(
                 del theirs[name]
         array = array.reshape(-1) if names.ours == _OUTPUT_BIAS else array[names.skipped :]
         if array.shape != shape:
-            found = f"{' + '.join(names.theirs)} is {list(array.shape)}"
             if names.ours == _OUTPUT_BIAS:
                 raise DataError(
                     f"{folder.path}: {sources[0]} has {array.size:,} numbers, and there are {shape[0]:,} tokens"
                 )
             raise DataError(
-                f"{folder.path}: {found}, but {list(shape)} by {CONFIG} and vocabulary; they are of different models"
+                f"{folder.path}: {' + '.join(names.theirs)} is {list(array.shape)}, but {list(shape)} by {CONFIG} and "
+                "vocabulary; they are of different models"
             )
         array = array if names.scale == 1 else array * np.float32(names.scale)
         if rows > len(array):  # those of mtkit's special tokens
@@ -208,11 +197,6 @@ def _convert(
             "describes it; it is another model, or one that mtkit does not import"
         )
     return ours
-
-
-def _present(tensors: dict[str, Float32], name: str, instead: tuple[str, ...]) -> str:
-    """The first of a tensor and those tied to it that is there; the tensor itself if none is."""
-    return next((each for each in (name, *instead) if each in tensors), name)
 
 
 def _concatenated(parts: list[Float32]) -> Float32:

@@ -70,11 +70,6 @@ PARTS = {
 }
 
 
-def is_marian_folder(path: Path) -> bool:
-    """Return whether a folder has a model of Marian, and none of Hugging Face."""
-    return path.is_dir() and not (path / CONFIG).exists() and any(path.glob("*.npz"))
-
-
 @dataclass(frozen=True)
 class MarianFolder(ForeignFolder):
     """A folder with an .npz, vocabularies and sentencepiece models, which answers as one of Hugging Face would."""
@@ -200,19 +195,20 @@ class MarianFolder(ForeignFolder):
         return [*names, *(f"<unused{number}>" for number in range(len(names), longest)), PAD]
 
     @cached_property
-    def _tokens(self) -> tuple[list[str], ...]:
-        return tuple(map(self._read_vocabulary, self._vocabularies))
-
-    def _read_vocabulary(self, path: Path) -> list[str]:
-        if path.suffix == ".spm":
-            return read_pieces(ForeignFolder(self.path), path.name)
-        try:
-            loader = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader  # which makes texts alone
-            loaded = yaml.load(super().bytes(path.name), Loader=loader)
-            ids = {int(number): str(token) for token, number in loaded.items()}
-            return [ids[number] for number in range(len(ids))]
-        except (yaml.YAMLError, AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
-            raise DataError(f"{path}: no list of tokens and their ids 0, 1, 2 ...; copy it again") from error
+    def _tokens(self) -> list[list[str]]:
+        tokens = []
+        for path in self._vocabularies:
+            if path.suffix == ".spm":
+                tokens.append(read_pieces(ForeignFolder(self.path), path.name))
+                continue
+            try:
+                loader = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader  # which makes texts alone
+                loaded = yaml.load(super().bytes(path.name), Loader=loader)
+                ids = {int(number): str(token) for token, number in loaded.items()}
+                tokens.append([ids[number] for number in range(len(ids))])
+            except (yaml.YAMLError, AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
+                raise DataError(f"{path}: no list of tokens and their ids 0, 1, 2 ...; copy it again") from error
+        return tokens
 
     def _config(self) -> dict[str, Any]:
         settings = self._settings

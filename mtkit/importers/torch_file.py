@@ -110,7 +110,6 @@ class _Reader:
         self._pickle, self._storage, self._path = pickle, storage, path
         self._stack: list[Any] = []
         self._marks: list[int] = []
-        self._memo: dict[int, Any] = {}
         self._storages: dict[str, NDArray[Any]] = {}
 
     def run(self) -> Any:
@@ -121,58 +120,53 @@ class _Reader:
             ValueError, LookupError, TypeError, AttributeError: it is not valid, or has an instruction that tensors do
                 not need.
         """
+        stack, memo = self._stack, dict[int, Any]()
         for opcode, argument, _ in itertools.islice(pickletools.genops(self._pickle), MAX_INSTRUCTIONS):
-            if opcode.name == "STOP":
-                return self._stack.pop()
-            self._do(opcode.name, argument)
+            name = opcode.name
+            if name == "STOP":
+                return stack.pop()
+            if name in _CONSTANTS:
+                stack.append(_CONSTANTS[name]())
+            elif name in _LITERALS:
+                stack.append(argument)
+            elif name == "GLOBAL":
+                if argument not in NAMES:
+                    raise ForbiddenPickleError(
+                        f"{self._path}: its pickle would run {printable(argument.replace(' ', '.'), 200)}; nothing of "
+                        "it was run. Do not load it with other programs; ask for model.safetensors"
+                    )
+                stack.append(_Name(argument))
+            elif name == "MARK":
+                self._marks.append(len(stack))
+            elif name in ("BINPUT", "LONG_BINPUT"):
+                memo[argument] = stack[-1]
+            elif name in ("BINGET", "LONG_BINGET"):
+                stack.append(memo[argument])
+            elif name in _TUPLES:
+                count = _TUPLES[name]
+                values = self._since_mark() if count is None else [stack.pop() for _ in range(count)][::-1]
+                stack.append(tuple(values))
+            elif name in ("SETITEM", "SETITEMS"):
+                pairs = self._since_mark() if name == "SETITEMS" else [stack.pop(), stack.pop()][::-1]
+                if not all(type(key) is str for key in pairs[::2]):  # the hash of deeply nested tuples ends Python
+                    raise ValueError("a key that is no name")
+                stack[-1].update(zip(pairs[::2], pairs[1::2], strict=True))
+            elif name == "BINPERSID":
+                stack.append(self._stored(stack.pop()))
+            elif name == "REDUCE":
+                arguments, function = stack.pop(), stack.pop()
+                stack.append(self._built(function, arguments))
+            elif name == "BUILD":  # attributes of a table, such as the versions of torch's modules
+                stack.pop()
+            elif name not in ("PROTO", "FRAME"):
+                raise ValueError(f"the instruction {name}, which tensors do not need")
         raise ValueError(f"no end in its first {MAX_INSTRUCTIONS:,} instructions")
-
-    def _do(self, name: str, argument: Any) -> None:
-        stack = self._stack
-        if name in _CONSTANTS:
-            stack.append(_CONSTANTS[name]())
-        elif name in _LITERALS:
-            stack.append(argument)
-        elif name == "GLOBAL":
-            stack.append(self._named(argument))
-        elif name == "MARK":
-            self._marks.append(len(stack))
-        elif name in ("BINPUT", "LONG_BINPUT"):
-            self._memo[argument] = stack[-1]
-        elif name in ("BINGET", "LONG_BINGET"):
-            stack.append(self._memo[argument])
-        elif name in _TUPLES:
-            count = _TUPLES[name]
-            items = self._since_mark() if count is None else [stack.pop() for _ in range(count)][::-1]
-            stack.append(tuple(items))
-        elif name in ("SETITEM", "SETITEMS"):
-            items = self._since_mark() if name == "SETITEMS" else [stack.pop(), stack.pop()][::-1]
-            if not all(type(key) is str for key in items[::2]):  # the hash of deeply nested tuples ends Python itself
-                raise ValueError("a key that is no name")
-            stack[-1].update(zip(items[::2], items[1::2], strict=True))
-        elif name == "BINPERSID":
-            stack.append(self._stored(stack.pop()))
-        elif name == "REDUCE":
-            arguments, function = stack.pop(), stack.pop()
-            stack.append(self._built(function, arguments))
-        elif name == "BUILD":  # attributes of a table, such as the versions of torch's modules
-            stack.pop()
-        elif name not in ("PROTO", "FRAME"):
-            raise ValueError(f"the instruction {name}, which tensors do not need")
 
     def _since_mark(self) -> list[Any]:
         mark = self._marks.pop()
         items = self._stack[mark:]
         del self._stack[mark:]
         return items
-
-    def _named(self, name: str) -> _Name:
-        if name not in NAMES:
-            raise ForbiddenPickleError(
-                f"{self._path}: its pickle would run {printable(name.replace(' ', '.'), 200)}; nothing of it was run. "
-                "Do not load it with other programs; ask for model.safetensors"
-            )
-        return _Name(name)
 
     def _stored(self, description: tuple[Any, ...]) -> NDArray[Any]:
         """The storage of a persistent id: ("storage", type, key, device, number of elements)."""
