@@ -120,7 +120,7 @@ class _Reader:
             ValueError, LookupError, TypeError, AttributeError: it is not valid, or has an instruction that tensors do
                 not need.
         """
-        stack, memo = self._stack, dict[int, Any]()
+        stack, memo = self._stack, dict[object, Any]()
         for opcode, argument, _ in itertools.islice(pickletools.genops(self._pickle), MAX_INSTRUCTIONS):
             name = opcode.name
             if name == "STOP":
@@ -131,9 +131,10 @@ class _Reader:
                 stack.append(argument)
             elif name == "GLOBAL":
                 if argument not in NAMES:
+                    function_name = printable(str(argument).replace(" ", "."), 200)
                     raise ForbiddenPickleError(
-                        f"{self._path}: its pickle would run {printable(argument.replace(' ', '.'), 200)}; nothing of "
-                        "it was run. Do not load it with other programs; ask for model.safetensors"
+                        f"{self._path}: its pickle would run {function_name}; nothing of it was run. Do not load it "
+                        "with other programs; ask for model.safetensors"
                     )
                 stack.append(_Name(argument))
             elif name == "MARK":
