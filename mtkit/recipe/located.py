@@ -18,9 +18,11 @@ class Origin:
     from_file: bool
 
 
-@dataclass(frozen=True)
 class InvalidValue:
-    """Placeholder for a value that could not be read; its error has been recorded."""
+    """Type of `INVALID`, the placeholder for a value that could not be read; its error has been recorded."""
+
+
+INVALID = InvalidValue()
 
 
 @dataclass
@@ -40,9 +42,11 @@ class LocatedValue:
 
     def at(self, path: str) -> LocatedValue | None:
         """The value at a dotted path through mappings; None if there is none."""
-        located: LocatedValue | None = self
+        located = self
         for key in path.split("."):
-            located = located.value.get(key) if located is not None and isinstance(located.value, dict) else None
+            if not isinstance(located.value, dict) or key not in located.value:
+                return None
+            located = located.value[key]
         return located
 
     def states(self, path: str) -> bool:

@@ -62,9 +62,12 @@ def read_recipe(name_or_path: str, overrides: Sequence[str] = (), *, allow_comma
     require_path("name_or_path", name_or_path)
     list_of_texts("overrides", overrides)
     path, errors = resolve_recipe_path("recipe", name_or_path), list[str]()
-    is_written = not is_saved(path)
+    is_saved = is_text_record(path)
+    if not is_saved and path.name == RECIPE and is_record(path.with_name(VERSION)):
+        remedy = "undo the change; make changes with KEY=VALUE, or in another file"
+        raise DamagedError(f"{path}: the recipe of a run, {DAMAGED}", remedy)
     tree = complete_tree(path, overrides, errors)
-    draft = Draft(build_recipe(tree, errors, is_written=is_written), tree)
+    draft = Draft(build_recipe(tree, errors, is_written=not is_saved), tree)
     if not allow_commands:
         forbid_commands(tree)
     return draft
@@ -122,7 +125,12 @@ def build_recipe(tree: LocatedValue, errors: Sequence[str], *, is_written: bool 
         RecipeError: there are errors; the message lists all of them.
     """
     _read_former_trackers(tree)
-    _apply_corpus_root(tree)
+    corpus, root = tree.at("corpus"), tree.at("corpus.root")
+    if corpus is not None and root is not None and isinstance(root.value, str):
+        with suppress(ValueError):  # an unset variable is reported where the value of corpus.root is checked
+            folder = root.origin.folder / expand_path(root.value)
+            for key in corpus.value.keys() - {"root"}:
+                _rebase(corpus.value[key], folder)
     rules = partial(broken_rules, stated=tree if is_written else None)
     recipe: Recipe = schema.build(Recipe, tree, errors, rules)
     return recipe
@@ -156,36 +164,10 @@ def _read_former_trackers(tree: LocatedValue) -> None:
             del training.value[name]
 
 
-def _apply_corpus_root(tree: LocatedValue) -> None:
-    """Make relative paths in the section `corpus` of a file relative to `corpus.root`."""
-    corpus, root = tree.at("corpus"), tree.at("corpus.root")
-    if corpus is None or root is None or not isinstance(root.value, str):
-        return
-    with suppress(ValueError):  # an unset variable is reported where the value of corpus.root is checked
-        folder = root.origin.folder / expand_path(root.value)
-        for key, value in corpus.value.items():
-            if key != "root":
-                _rebase(value, folder)
-
-
 def _rebase(value: LocatedValue, folder: Path) -> None:
+    """Make relative paths that a file states relative to `corpus.root`."""
     if value.origin.from_file:
         value.origin = dataclasses.replace(value.origin, folder=folder)
     items = value.value.values() if isinstance(value.value, dict) else value.value
     for item in items if isinstance(value.value, dict | list) else ():
         _rebase(item, folder)
-
-
-def is_saved(path: Path) -> bool:
-    """Return whether a recipe was written by `save_recipe`.
-
-    Raises:
-        DamagedError: it is the recipe of a run folder, and was changed.
-        ReadWriteError: it cannot be read.
-    """
-    if is_text_record(path):
-        return True
-    if path.name == RECIPE and is_record(path.with_name(VERSION)):
-        remedy = "undo the change; make changes with KEY=VALUE, or in another file"
-        raise DamagedError(f"{path}: the recipe of a run, {DAMAGED}", remedy)
-    return False

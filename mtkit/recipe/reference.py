@@ -68,7 +68,8 @@ def key_groups(root: Any) -> list[KeyGroup]:
     groups: dict[Any, KeyGroup] = {}
     for cls, path in _walk(root, "", 0):
         if cls not in groups:
-            groups[cls] = KeyGroup([], kind_of(cls), summary_of(cls), _keys(cls))
+            summary = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
+            groups[cls] = KeyGroup([], kind_of(cls), summary, _keys(cls))
         if path not in groups[cls].paths:
             groups[cls].paths.append(path)
     return list(groups.values())
@@ -95,11 +96,6 @@ def _dataclasses_in(hint: Any) -> Iterator[tuple[Any, str]]:
             yield from ((inner, f".N{suffix}") for inner, suffix in _dataclasses_in(arguments[0]))
 
 
-def summary_of(cls: Any) -> str:
-    """First paragraph of a docstring, on one line."""
-    return " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
-
-
 def _keys(cls: Any) -> list[KeyInfo]:
     comments = field_comments(cls)
     keys = []
@@ -117,18 +113,13 @@ def field_comments(cls: Any) -> dict[str, str]:
     comments: dict[str, str] = {}
     for base in reversed([base for base in cls.__mro__ if "__dataclass_fields__" in vars(base)]):
         lines, _ = inspect.getsourcelines(base)
-        comments |= _comments_in(textwrap.dedent("".join(lines)))
-    return comments
-
-
-def _comments_in(source: str) -> dict[str, str]:
-    lines, body = source.split("\n"), ast.parse(source).body[0]
-    comments = {}
-    for node in body.body if isinstance(body, ast.ClassDef) else ():
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            above = list(itertools.takewhile(lambda line: line.lstrip().startswith("#"), lines[node.lineno - 2 :: -1]))
-            if above:
-                comments[node.target.id] = " ".join(line.lstrip("# ") for line in reversed(above))
+        source = textwrap.dedent("".join(lines))
+        lines, body = source.split("\n"), ast.parse(source).body[0]
+        for node in body.body if isinstance(body, ast.ClassDef) else ():
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                before = lines[node.lineno - 2 :: -1]
+                above = list(itertools.takewhile(lambda line: line.lstrip().startswith("#"), before))
+                comments |= {node.target.id: " ".join(line.lstrip("# ") for line in reversed(above))} if above else {}
     return comments
 
 

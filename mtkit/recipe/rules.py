@@ -5,7 +5,7 @@ A new kind states its capabilities (see ModelConfigBase, ObjectiveConfigBase) an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mtkit.corpus.config import MonolingualFile
@@ -37,10 +37,6 @@ class Rule:
     key: str
     is_broken: Callable[[Recipe], bool]
     message: str
-
-
-def _is_encoder_only_noise(recipe: Recipe) -> bool:
-    return recipe.corpus.noise is not None and recipe.corpus.noise.trains_encoder_only
 
 
 RULES = (
@@ -81,7 +77,10 @@ RULES = (
     ),
     Rule(
         "training.objective.kind",
-        lambda r: r.training.objective.trains_encoder_only != _is_encoder_only_noise(r),
+        lambda r: (
+            r.training.objective.trains_encoder_only
+            != (r.corpus.noise is not None and r.corpus.noise.trains_encoder_only)
+        ),
         "masked_lm and corpus.noise.kind mlm need each other; set both or neither",
     ),
     Rule(
@@ -168,25 +167,27 @@ def broken_rules(recipe: Recipe, *, stated: LocatedValue | None = None) -> list[
         "key: message" for the first rule that it violates, or for each key without effect.
     """
     broken = [f"{rule.key}: {rule.message.format(**vars(recipe))}" for rule in RULES if rule.is_broken(recipe)]
-    broken += _max_lengths_too_short(recipe)
-    return broken[:1] or ([] if stated is None else list(_ignored_tokenizer_keys(stated, recipe)))
-
-
-def _ignored_tokenizer_keys(tree: LocatedValue, recipe: Recipe) -> Iterator[str]:
-    """Find keys of the tokenizer's training that are stated beside or above the key that names an existing tokenizer.
-
-    Keys of a base recipe below that key are no mistake.
-    """
+    needed = recipe.corpus.cleaning.max_length + 1  # with the end of sentence
+    broken += [
+        f"model.{key}: there are {max_length} positions, and training sentences may have {needed} tokens, end of "
+        "sentence included; raise it, or lower corpus.cleaning.max_length"
+        for key, max_length in recipe.model.max_lengths().items()
+        if max_length < needed
+    ]
+    if broken or stated is None or (recipe.tokenizer.model is None and recipe.training.tokenizer_from is None):
+        return broken[:1]
+    # keys of the tokenizer's training beside or above the key that names an existing tokenizer; those of a base recipe
+    # below it are no mistake
     source = "tokenizer.model" if recipe.tokenizer.model is not None else "training.init_from"
-    if recipe.tokenizer.model is None and recipe.training.tokenizer_from is None:
-        return
     section, name = source.split(".")
-    existing = _layer(tree.value[section].value[name], tree)
-    tokenizer = tree.value["tokenizer"].value if "tokenizer" in tree.value else {}
-    for key in TOKENIZER_TRAINING:
-        layer = _layer(tokenizer[key], tree) if key in tokenizer else None
-        if layer is not None and (layer == existing or layer[0] < existing[0]):
-            yield f"tokenizer.{key}: has no effect, since {source} names an existing tokenizer; remove one of them"
+    existing = _layer(stated.value[section].value[name], stated)
+    tokenizer = stated.value["tokenizer"].value if "tokenizer" in stated.value else {}
+    layers = {key: _layer(tokenizer[key], stated) for key in TOKENIZER_TRAINING if key in tokenizer}
+    return [
+        f"tokenizer.{key}: has no effect, since {source} names an existing tokenizer; remove one of them"
+        for key, layer in layers.items()
+        if layer == existing or layer[0] < existing[0]
+    ]
 
 
 def _layer(value: LocatedValue, tree: LocatedValue) -> tuple[int, str]:
@@ -195,13 +196,3 @@ def _layer(value: LocatedValue, tree: LocatedValue) -> tuple[int, str]:
         return 0, ""
     file, own = (each.origin.location.rpartition(":")[0] for each in (value, tree))
     return (1, file) if file == own else (2, file)
-
-
-def _max_lengths_too_short(recipe: Recipe) -> Iterator[str]:
-    needed = recipe.corpus.cleaning.max_length + 1  # with the end of sentence
-    for key, max_length in recipe.model.max_lengths().items():
-        if max_length < needed:
-            yield (
-                f"model.{key}: there are {max_length} positions, and training sentences may have {needed} tokens, end "
-                "of sentence included; raise it, or lower corpus.cleaning.max_length"
-            )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from mtkit.errors import RecipeError
-from mtkit.recipe.located import COMMAND_LINE, InvalidValue, LocatedValue, Origin
+from mtkit.recipe.located import COMMAND_LINE, INVALID, InvalidValue, LocatedValue, Origin
 from mtkit.recipe.paths import expand_path
 from mtkit.recipe.suggestions import suggest_key, suggest_kind
 from mtkit.recipe.type_hints import (
@@ -30,13 +30,6 @@ from mtkit.recipe.type_hints import (
 )
 
 MAX_ERRORS = 10  # an error is at most 12 lines
-
-
-class _Invalid:
-    """Type of `INVALID`, the placeholder for a value whose errors have been recorded."""
-
-
-INVALID = _Invalid()
 
 
 def build(
@@ -87,7 +80,7 @@ class Checker:
         self.values = values
         self.errors: list[str] = []
 
-    def error(self, origin: Origin, path: str, message: str) -> _Invalid:
+    def error(self, origin: Origin, path: str, message: str) -> InvalidValue:
         """Record an error at `path`."""
         self.errors.append(": ".join(part for part in (origin.location, path, message) if part))
         return INVALID
@@ -104,7 +97,7 @@ class Checker:
         Returns:
             The value, or INVALID after recording an error.
         """
-        if isinstance(located.value, InvalidValue):
+        if located.value is INVALID:
             return INVALID
         if hint is LocatedValue:  # a section of a study, checked after merging
             return located
@@ -140,7 +133,7 @@ class Checker:
                 listed = ", ".join(str(kind) for kind in kinds)
                 return self.error(located.origin, _join(path, "kind"), f"missing; the kinds are {listed}")
             return self.record(chosen, located, path, classes)
-        if isinstance(located_kind.value, InvalidValue):
+        if located_kind.value is INVALID:
             return INVALID
         if not isinstance(located_kind.value, str) or located_kind.value not in kinds:
             names = [str(kind) for kind in kinds]
@@ -155,7 +148,13 @@ class Checker:
         count = len(self.errors)
         for key, value in located.value.items():
             if key not in hints:
-                self.unknown_key(cls, union, value.origin, _join(path, key))
+                kind, in_file = kind_of(cls), value.origin.location != COMMAND_LINE
+                others = [
+                    str(kind_of(other)) for other in union if kind_of(other) != kind and key in field_types(other)
+                ]
+                place, stated = _join(path, key), self.values.to_plain()
+                hint = suggest_key(place, self.root, stated, list(hints), " or ".join(others), in_file=in_file)
+                self.error(value.origin, place, f"no such key{f' for kind {kind}' if kind else ''}{hint}")
         values = {}
         for field in dataclasses.fields(cls):
             if field.name in located.value and field.init:
@@ -171,17 +170,7 @@ class Checker:
         except ValueError as error:
             return self.cross_field_error(str(error), located, path)
 
-    def unknown_key(self, cls: Any, union: Sequence[Any], origin: Origin, path: str) -> _Invalid:
-        """Record an unknown key of a dataclass, with a suggestion."""
-        name = path.rpartition(".")[2]
-        kind = kind_of(cls)
-        others = [str(kind_of(other)) for other in union if kind_of(other) != kind and name in field_types(other)]
-        known = list(field_types(cls))
-        values, in_file = self.values.to_plain(), origin.location != COMMAND_LINE
-        hint = suggest_key(path, self.root, values, known, " or ".join(others), in_file=in_file)
-        return self.error(origin, path, f"no such key{f' for kind {kind}' if kind else ''}{hint}")
-
-    def cross_field_error(self, message: str, located: LocatedValue, path: str) -> _Invalid:
+    def cross_field_error(self, message: str, located: LocatedValue, path: str) -> InvalidValue:
         """Record a dataclass's own error, "key: message", at the location of the key."""
         key, colon, rest = message.partition(": ")
         for part in key.split(".") if colon else []:

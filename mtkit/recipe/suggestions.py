@@ -6,21 +6,12 @@ import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from mtkit.recipe.synonyms import ABBREVIATIONS, KEY_SYNONYMS, KIND_SYNONYMS, OTHER_ANSWERS, PARTS
-from mtkit.recipe.type_hints import (
-    MAX_DEPTH,
-    dataclass_members,
-    field_types,
-    has_path,
-    key_paths,
-    kind_of,
-    strip_annotated,
-    unwrap_hint,
-)
+from mtkit.recipe.type_hints import has_path, key_paths, strip_annotated, unwrap_hint, walk_keys
 
 MAX_SUGGESTIONS = 3  # paths in one message
 MISSPELT = 0.8  # similarity of letters at which a key is taken for misspelt
@@ -58,7 +49,9 @@ def suggest_key(
         in_file: the key stands in a file, below its section; a key of the command line is a whole path.
     """
     section, dot, name = path.rpartition(".")
-    name = _spelled(name, [*key_paths(root), *KEY_SYNONYMS])
+    if name not in (names := [*key_paths(root), *KEY_SYNONYMS]):  # it may differ in underscores and capitals alone
+        letters = _normalised(name).replace("_", "")
+        name = next((key for key in names if key.replace("_", "") == letters), name)
     before = "" if in_file else section + dot
     if name in known:
         return suggest(name, known, before=before)
@@ -75,7 +68,9 @@ def suggest_key(
     if synonym:
         return f"; did you mean {synonym}"
     elsewhere = () if in_list else key_paths(root).get(name, ())
-    misplaced = _nearest(path, [each for each in elsewhere if has_path(root, each, values)])
+    misplaced = [each for each in elsewhere if has_path(root, each, values)]
+    top = path.partition(".")[0]  # keys of the same section come first
+    misplaced = [each for each in misplaced if each.partition(".")[0] == top] or misplaced
     if 0 < len(misplaced) <= MAX_SUGGESTIONS:
         return f"; did you mean {' or '.join(misplaced)}?"
     if match := difflib.get_close_matches(name, known, n=1, cutoff=MISSPELT):
@@ -133,8 +128,16 @@ def _similar_keys(section: str, name: str, root: Any, values: Mapping[str, Any],
 @cache
 def _entries(root: Any) -> tuple[list[_Entry], dict[str, float]]:
     """Entries that are searched for keys, and the weight of each part: the logarithm of its rarity."""
-    entries = [_Entry(_parts(path.rpartition(".")[2]), path, kind, "") for path, kind in _keys(root, "", "", 0)]
-    values = dict.fromkeys(_values(root, "", 0))
+    entries, values = [], dict[tuple[str, str, str], None]()  # path of a key, kind or word that it takes, and a note
+    for path, hint, kind in walk_keys(root):
+        parent, _, name = path.rpartition(".")
+        if name == "kind":
+            values[parent, get_args(hint)[0], f"with kind: {get_args(hint)[0]}"] = None
+            continue
+        entries.append(_Entry(_parts(name), path, kind, ""))
+        members = map(strip_annotated, unwrap_hint(hint).members)
+        words = [word for each in members if get_origin(each) is Literal for word in get_args(each)]
+        values |= {(path, word, f"the value {word}"): None for word in words if isinstance(word, str)}
     entries += [_Entry(_parts(value), path, "", note) for path, value, note in values]
     names = [(word, kind) for word, stands_for in KIND_SYNONYMS.items() for kind in stands_for]
     entries += [
@@ -145,28 +148,6 @@ def _entries(root: Any) -> tuple[list[_Entry], dict[str, float]]:
         entries += [_Entry(_parts(word), target, "", synonym.note) for target in targets]
     counts = Counter(part for entry in entries for part in entry.parts)
     return entries, {part: math.log(len(entries) / count) for part, count in counts.items()}
-
-
-def _keys(cls: Any, prefix: str, kind: str, depth: int) -> Iterator[tuple[str, str]]:
-    for name, hint in field_types(cls).items():
-        if name != "kind":
-            yield prefix + name, kind
-        for member in dataclass_members(hint) if depth < MAX_DEPTH else ():
-            yield from _keys(member, f"{prefix}{name}.", kind_of(member) or kind, depth + 1)
-
-
-def _values(cls: Any, prefix: str, depth: int) -> Iterator[tuple[str, str, str]]:
-    """Kinds and words that keys take: the path of the key, the value, and a note that states it."""
-    for name, hint in field_types(cls).items():
-        members = [strip_annotated(member) for member in unwrap_hint(hint).members]
-        words = [
-            value for each in members if get_origin(each) is Literal and name != "kind" for value in get_args(each)
-        ]
-        yield from ((prefix + name, word, f"the value {word}") for word in words if isinstance(word, str))
-        for member in dataclass_members(hint) if depth < MAX_DEPTH else ():
-            if (kind := kind_of(member)) is not None:
-                yield prefix + name, kind, f"with kind: {kind}"
-            yield from _values(member, f"{prefix}{name}.", depth + 1)
 
 
 @cache
@@ -195,18 +176,6 @@ def synonym_of(path: str, root: Any, values: Mapping[str, Any] | None) -> str:
     targets = (siblings or targets)[:MAX_SUGGESTIONS]
     note = f" ({synonym.note})" if synonym.note else ""
     return f"{' or '.join(targets)}?{note}" if targets else ""
-
-
-def _nearest(path: str, candidates: Sequence[str]) -> Sequence[str]:
-    """Candidates in the same section as `path` if there are any, otherwise all."""
-    section = path.partition(".")[0]
-    return [each for each in candidates if each.partition(".")[0] == section] or candidates
-
-
-def _spelled(name: str, known: Sequence[str]) -> str:
-    """The known key that differs from a name only in underscores, hyphens and capitals; the name if there is none."""
-    letters = _normalised(name).replace("_", "")
-    return name if name in known else next((key for key in known if key.replace("_", "") == letters), name)
 
 
 def _normalised(word: str) -> str:

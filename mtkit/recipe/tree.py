@@ -23,6 +23,8 @@ CHOSEN = "chosen from the corpus"  # location of a value that mtkit chose, in me
 def complete_tree(path: Path, overrides: Sequence[str], errors: list[str]) -> LocatedValue:
     """Read a recipe with its bases, apply overrides, and add the name and the values that others imply.
 
+    Nothing is implied with `defaults: fixed`.
+
     Args:
         path: of the recipe; its stem is the name of a recipe that states none.
         overrides: `key=value` each; relative paths in them are relative to the current directory.
@@ -31,7 +33,18 @@ def complete_tree(path: Path, overrides: Sequence[str], errors: list[str]) -> Lo
         RecipeError, MissingInputError: as `read_tree`; or an override is malformed.
     """
     tree = with_values(read_tree(path, errors), {"name": path.stem})
-    return _with_implied(apply_overrides(tree, overrides, Path.cwd(), errors))
+    tree = apply_overrides(tree, overrides, Path.cwd(), errors)
+    defaults, model, shared = map(tree.at, ("defaults", "tokenizer.model", "tokenizer.shared"))
+    if defaults is not None and defaults.value == "fixed":
+        return tree
+    # two tokenizer models are two vocabularies, and with two vocabularies the embeddings of both sides differ
+    values: dict[str, Any] = {}
+    if model is not None and isinstance(model.value, dict) and not tree.states("tokenizer.shared"):
+        values["tokenizer.shared"] = False
+    has_two = values or (shared is not None and shared.value is False)
+    if has_two and not tree.states("model.tied_embeddings"):
+        values["model.tied_embeddings"] = "target"
+    return with_values(tree, values)
 
 
 def read_tree(path: Path, errors: list[str]) -> LocatedValue:
@@ -86,7 +99,9 @@ def merge(base: LocatedValue, top: LocatedValue) -> LocatedValue:
     Mappings are merged key by key. Lists and scalars are replaced as a whole. A mapping with another `kind` than its
     base replaces it as a whole, since each kind has its own keys.
     """
-    if not isinstance(base.value, dict) or not isinstance(top.value, dict) or _changes_kind(base.value, top.value):
+    if not isinstance(base.value, dict) or not isinstance(top.value, dict):
+        return top
+    if "kind" in top.value and "kind" in base.value and top.value["kind"].value != base.value["kind"].value:
         return top
     merged = dict(base.value)
     for key, value in top.value.items():
@@ -125,10 +140,6 @@ def _add(items: dict[str, LocatedValue], new: dict[str, LocatedValue], errors: l
             errors.append(f"{value.origin.location}: {key}: duplicate key; first defined in {old.origin.location}")
 
 
-def _changes_kind(base: dict[str, LocatedValue], top: dict[str, LocatedValue]) -> bool:
-    return "kind" in top and "kind" in base and top["kind"].value != base["kind"].value
-
-
 def apply_overrides(tree: LocatedValue, overrides: Sequence[str], folder: Path, errors: list[str]) -> LocatedValue:
     """Apply overrides to a tree; `kind` overrides come first, because a new kind discards the keys of the old one.
 
@@ -158,30 +169,24 @@ def _parse(text: str, folder: Path, errors: list[str]) -> tuple[list[str], Locat
 
 def _set_value(tree: LocatedValue, path: list[str], value: LocatedValue, name: str) -> LocatedValue:
     """Return `tree` with `value` at `path`."""
+    origin = Origin(COMMAND_LINE, value.origin.folder, from_file=False)
     if not path:
-        return LocatedValue(value.value, Origin(COMMAND_LINE, value.origin.folder, from_file=False))
-    key, rest = path[0], path[1:]
+        return LocatedValue(value.value, origin)
+    key, rest, missing = path[0], path[1:], LocatedValue(None, origin)
     if isinstance(tree.value, list):
-        return _set_item(tree, path, value, name)
-    items = dict(tree.value) if isinstance(tree.value, dict) else {}  # a mapping replaces a scalar
-    missing = LocatedValue(None, Origin(COMMAND_LINE, value.origin.folder, from_file=False))
-    if key == "kind" and not rest and "kind" in items and items["kind"].value != value.value:
-        items = {}
-    items[key] = _set_value(items.get(key, missing), rest, value, name)
-    return LocatedValue(items, tree.origin)
-
-
-def _set_item(tree: LocatedValue, path: list[str], value: LocatedValue, name: str) -> LocatedValue:
-    items = list(tree.value)
-    number = int(path[0]) if path[0].isascii() and path[0].isdigit() else None
-    if number is None or number > len(items):
-        raise RecipeError(
-            f"{COMMAND_LINE}: {name}: {path[0]} is not an index of this list of {len(items)} items; indices start at 0"
-        )
-    if number == len(items):
-        items.append(LocatedValue(None, Origin(COMMAND_LINE, value.origin.folder, from_file=False)))
-    items[number] = _set_value(items[number], path[1:], value, name)
-    return LocatedValue(items, tree.origin)
+        items = list(tree.value)
+        number = int(key) if key.isascii() and key.isdigit() else None
+        if number is None or number > len(items):
+            raise RecipeError(
+                f"{COMMAND_LINE}: {name}: {key} is not an index of this list of {len(items)} items; indices start at 0"
+            )
+        items[number : number + 1] = [_set_value((*items, missing)[number], rest, value, name)]
+        return LocatedValue(items, tree.origin)
+    values = dict(tree.value) if isinstance(tree.value, dict) else {}  # a mapping replaces a scalar
+    if key == "kind" and not rest and "kind" in values and values["kind"].value != value.value:
+        values = {}
+    values[key] = _set_value(values.get(key, missing), rest, value, name)
+    return LocatedValue(values, tree.origin)
 
 
 def with_values(tree: LocatedValue, values: Mapping[str, Any]) -> LocatedValue:
@@ -190,23 +195,6 @@ def with_values(tree: LocatedValue, values: Mapping[str, Any]) -> LocatedValue:
     for path, value in values.items():
         tree = merge(nested(path, LocatedValue(value, origin)), tree)
     return tree
-
-
-def _with_implied(tree: LocatedValue) -> LocatedValue:
-    """Return a tree with values that stated keys leave no choice about, unless it has `defaults: fixed`.
-
-    Two tokenizer models are two vocabularies, and with two vocabularies the embeddings of both sides differ.
-    """
-    defaults, model, shared = map(tree.at, ("defaults", "tokenizer.model", "tokenizer.shared"))
-    if defaults is not None and defaults.value == "fixed":
-        return tree
-    values: dict[str, Any] = {}
-    if model is not None and isinstance(model.value, dict) and not tree.states("tokenizer.shared"):
-        values["tokenizer.shared"] = False
-    has_two = values or (shared is not None and shared.value is False)
-    if has_two and not tree.states("model.tied_embeddings"):
-        values["model.tied_embeddings"] = "target"
-    return with_values(tree, values)
 
 
 def load_search(default: SearchConfig, overrides: Sequence[str]) -> SearchConfig:
@@ -220,20 +208,15 @@ def load_search(default: SearchConfig, overrides: Sequence[str]) -> SearchConfig
     errors: list[str] = []
     tree = with_location({"search": to_plain(default)}, "config.json", Path.cwd())
     full = [text if text.startswith("search.") else f"search.{text}" for text in overrides]
-    tree = apply_overrides(tree, [*full, *_implied_beam(default, full)], Path.cwd(), errors)
+    # the beam is as wide as the requested translations, if no override states the beam
+    stated = dict(text.split("=", 1) for text in full if "=" in text)
+    wanted = stated.get("search.n_best", "")
+    is_free = not any(key.startswith(("search.beam_size", "search.method")) for key in stated)
+    if is_free and default.method.num_hypotheses_key == "beam_size" and wanted.isdigit():
+        full += [f"search.beam_size={wanted}"] if int(wanted) > default.beam_size else []
+    tree = apply_overrides(tree, full, Path.cwd(), errors)
     result: _SearchOverrides = schema.build(_SearchOverrides, tree, errors)
     return result.search
-
-
-def _implied_beam(default: SearchConfig, overrides: Sequence[str]) -> list[str]:
-    """The override by which the beam is as wide as the requested translations, if no override states the beam."""
-    values = dict(text.split("=", 1) for text in overrides if "=" in text)
-    wanted = values.get("search.n_best", "")
-    if default.method.num_hypotheses_key != "beam_size" or any(
-        key.startswith(("search.beam_size", "search.method")) for key in values
-    ):
-        return []
-    return [f"search.beam_size={wanted}"] if wanted.isdigit() and int(wanted) > default.beam_size else []
 
 
 @dataclass(frozen=True)

@@ -147,17 +147,18 @@ def key_paths(root: Any) -> Mapping[str, tuple[str, ...]]:
     Keys inside lists and inside mappings with names of the user's choice are left out, since their paths vary.
     """
     paths: dict[str, dict[str, None]] = {}
-    for path in _walk(root, "", 0):
-        paths.setdefault(path.rpartition(".")[2], {})[path] = None
+    for path, _, _ in walk_keys(root):
+        if (name := path.rpartition(".")[2]) != "kind":
+            paths.setdefault(name, {})[path] = None
     return {name: tuple(found) for name, found in paths.items()}
 
 
-def _walk(cls: Any, prefix: str, depth: int) -> Iterator[str]:
+def walk_keys(cls: Any, prefix: str = "", kind: str = "", depth: int = 0) -> Iterator[tuple[str, Any, str]]:
+    """Keys of a configuration, depth first: path, type hint, and the kind of the innermost mapping that has one."""
     for name, hint in field_types(cls).items():
-        if name != "kind":
-            yield prefix + name
+        yield prefix + name, hint, kind
         for member in dataclass_members(hint) if depth < MAX_DEPTH else ():
-            yield from _walk(member, f"{prefix}{name}.", depth + 1)
+            yield from walk_keys(member, f"{prefix}{name}.", kind_of(member) or kind, depth + 1)
 
 
 def has_path(root: Any, path: str, values: Mapping[str, Any] | None = None) -> bool:

@@ -16,7 +16,7 @@ import yaml
 
 from mtkit.errors import RecipeError
 from mtkit.io.files import translate_read_errors
-from mtkit.recipe.located import COMMAND_LINE, InvalidValue, LocatedValue, Origin
+from mtkit.recipe.located import COMMAND_LINE, INVALID, InvalidValue, LocatedValue, Origin
 
 MAX_BYTES = 1 << 18  # of a file: PyYAML reads a megabyte of comments in a second, and one of values in twenty
 MAX_VALUES = 10_000  # of a file, and of what its aliases, which can expand exponentially, stand for
@@ -193,18 +193,15 @@ class _Reader:
             if tag == _INT:
                 return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
             if tag == _FLOAT:
-                return self.finite(node, text)
+                number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+                return number if math.isfinite(number) else self.error(node, f"{text} is not a finite number")
         except (ValueError, KeyError):
             return self.error(node, f"{text[:MAX_DIGITS]!r} does not match its tag")
         return text if tag == _STR else self.error(node, f"the tag {tag[:MAX_KEY]} is not allowed in a recipe")
 
-    def finite(self, node: yaml.Node, text: str) -> float | InvalidValue:
-        number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
-        return number if math.isfinite(number) else self.error(node, f"{text} is not a finite number")
-
     def error(self, node: yaml.Node, message: str) -> InvalidValue:
         self.errors.append(f"{self.location(node)}: {message}")
-        return InvalidValue()
+        return INVALID
 
     def location(self, node: yaml.Node) -> str:
         return f"{self.name}:{node.start_mark.line + 1}" if self.from_file else self.name

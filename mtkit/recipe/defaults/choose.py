@@ -47,14 +47,6 @@ def _has_chosen_sizes(recipe: Recipe) -> bool:
     return recipe.model.has_chosen_sizes
 
 
-def _has_chosen_rate(recipe: Recipe) -> bool:
-    return _has_chosen_sizes(recipe) and recipe.training.optimiser.has_chosen_rate
-
-
-def _has_chosen_warmup(recipe: Recipe) -> bool:
-    return recipe.training.schedule.has_chosen_warmup
-
-
 def _has_valid(recipe: Recipe) -> bool:
     return recipe.corpus.valid is not None
 
@@ -95,8 +87,16 @@ RULES = (  # in this order: a rule may use the values of those before it
     DefaultRule("training.checkpoint_every", schedule.checkpoint_every),
     DefaultRule("training.validation.sentences", schedule.validation_sentences, _has_valid),
     DefaultRule("training.patience", schedule.patience),
-    DefaultRule("training.optimiser.learning_rate", schedule.learning_rate, _has_chosen_rate),
-    DefaultRule("training.schedule.warmup", schedule.warmup, _has_chosen_warmup),
+    DefaultRule(
+        "training.optimiser.learning_rate",
+        schedule.learning_rate,
+        lambda recipe: _has_chosen_sizes(recipe) and recipe.training.optimiser.has_chosen_rate,
+    ),
+    DefaultRule(
+        "training.schedule.warmup",
+        schedule.warmup,
+        lambda recipe: recipe.training.schedule.has_chosen_warmup,
+    ),
     DefaultRule("training.ema.decay", schedule.ema_decay, lambda recipe: recipe.training.ema is not None),
 )
 
@@ -146,9 +146,15 @@ def choose(draft: Draft, limits: BudgetLimits = NO_LIMITS) -> Recipe:
     from mtkit.hardware import has_gpu  # imports torch, which takes longer than reading a recipe
 
     facts = Facts(draft.statistics, has_gpu(), draft.recipe.corpus.valid is not None, limits)
-    choices = _apply_rules(draft, facts)
-    values = {key: choice.value for key, choice in choices.items()}
-    return _with_choices(draft, values, {key: choice.reason for key, choice in choices.items()})
+    values = dict(_flat(to_plain(draft.recipe)))
+    is_undecided = any(rule.key == "model.tied_embeddings" for rule in draft.rules)
+    values["model.tied_embeddings"] = "undecided" if is_undecided else draft.recipe.model.tied_embeddings
+    choices: dict[str, Choice] = {}
+    for rule in draft.rules:  # each sees the values of those before it
+        choices[rule.key] = choice = rule.choose(facts, values)
+        values[rule.key] = choice.value
+    chosen = {key: choice.value for key, choice in choices.items()}
+    return _with_choices(draft, chosen, {key: choice.reason for key, choice in choices.items()})
 
 
 def keep_choices(draft: Draft, decided: Recipe) -> Recipe:
@@ -172,18 +178,6 @@ def keep_choices(draft: Draft, decided: Recipe) -> Recipe:
     for message in broken_rules(recipe):  # such as a chosen patience, without the validation set of before
         raise _refusal(draft, values, message, "")
     return recipe
-
-
-def _apply_rules(draft: Draft, facts: Facts) -> dict[str, Choice]:
-    """Apply the rules of omitted keys in their order; a rule sees the values of those before it."""
-    values = dict(_flat(to_plain(draft.recipe)))
-    is_undecided = any(rule.key == "model.tied_embeddings" for rule in draft.rules)
-    values["model.tied_embeddings"] = "undecided" if is_undecided else draft.recipe.model.tied_embeddings
-    choices: dict[str, Choice] = {}
-    for rule in draft.rules:
-        choices[rule.key] = choice = rule.choose(facts, values)
-        values[rule.key] = choice.value
-    return choices
 
 
 def _with_choices(draft: Draft, values: Mapping[str, Any], reasons: dict[str, str]) -> Recipe:

@@ -6,7 +6,7 @@ import itertools
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -174,11 +174,9 @@ def corpus_statistics(src: Sequence[Text], tgt: Sequence[Text]) -> CorpusStatist
     """
     num_pairs = sum(map(count_lines, tgt))
     step = max(1, -(-num_pairs // MAX_SAMPLE))
-    return CorpusStatistics(num_pairs, _side(src, step), _side(tgt, step))
-
-
-def _side(files: Sequence[Text], step: int) -> SideStatistics:
-    return side_statistics(itertools.islice(itertools.chain.from_iterable(map(read_lines, files)), 0, None, step), step)
+    sides = [itertools.chain.from_iterable(map(read_lines, files)) for files in (src, tgt)]
+    samples = [itertools.islice(lines, 0, None, step) for lines in sides]
+    return CorpusStatistics(num_pairs, *(side_statistics(sample, step) for sample in samples))
 
 
 def side_statistics(lines: Iterable[str], step: int = 1) -> SideStatistics:
@@ -191,7 +189,8 @@ def side_statistics(lines: Iterable[str], step: int = 1) -> SideStatistics:
     alphabet: Counter[str] = Counter()
     distinct: set[str] = set()
     is_unspaced: bool | None = None
-    for block in _blocks(lines):
+    iterator = iter(lines)
+    while block := list(itertools.islice(iterator, 10_000)):
         if is_unspaced is None:
             is_unspaced = is_unspaced_script(script_of(block))
         for line in block:
@@ -209,9 +208,3 @@ def side_statistics(lines: Iterable[str], step: int = 1) -> SideStatistics:
         alphabet=Counter({each: number for each, number in alphabet.items() if not each.isspace()}),
         is_unspaced=bool(is_unspaced),
     )
-
-
-def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    iterator = iter(lines)
-    while block := list(itertools.islice(iterator, 10_000)):
-        yield block
