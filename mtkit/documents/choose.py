@@ -49,12 +49,15 @@ def suffixes(has: Callable[[type[DocumentFormat]], bool]) -> tuple[str, ...]:
     return tuple(sorted(suffix for suffix, each in format_table().items() if has(each)))
 
 
+def document_suffix(path: Path) -> str:
+    """The end of a name in the table of formats, in lower case; without one, what follows its last dot."""
+    name, suffix = path.name.lower(), path.suffix.lower()
+    return next((each for each in format_table() if name.endswith(each)), suffix)
+
+
 def is_document(path: Path) -> bool:
     """Return whether `translate` takes a file as a document, by its name, instead of line by line."""
-    suffix = path.suffix.lower()
-    if _is_plain_name(path):
-        return False
-    form = format_table().get(suffix)
+    form = format_table().get(document_suffix(path))
     return form is not None and form.has_texts and not form.is_plain
 
 
@@ -72,7 +75,7 @@ def format_of(
     Raises:
         UsageError: the name is of no document, has no fields, or the encoding is unknown or cannot be stated.
     """
-    suffix = path.suffix.lower()
+    suffix = document_suffix(path)
     form = format_table().get(suffix)
     if form is None:
         known = ", ".join(suffixes(lambda each: each.has_texts))
@@ -92,6 +95,8 @@ def format_of(
 
 def _is_plain_name(path: Path, languages: Iterable[str] = ()) -> bool:
     """Return whether a name without compression ends as those of text files do: with nothing, a role or a language."""
+    if (form := format_table().get(document_suffix(path))) is not None:
+        return form.is_plain  # such as .arb, which is a code of Arabic, too
     end = path.suffix[1:]
     if not end or _PLAIN.fullmatch(end):
         return True

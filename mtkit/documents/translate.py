@@ -255,7 +255,7 @@ def finish_stretch(pending: PendingStretch, name: str, report: DocumentReport) -
                 target, certain, flags = _translated(unit, message, translations)
         if flags or message is None or any(is_translated for m in message.messages() for _, is_translated in m.lines):
             report.add(partial(pending.place, name, unit), is_certain=certain, flags=flags)
-        else:
+        elif unit.source.text:
             report.copied += 1
         edits += unit.edits(target)
     return apply_edits(pending.stretch, edits)

@@ -64,6 +64,11 @@ class TextUnit:
         return "".join(written)
 
 
+def left_unit(reason: str, source: Marked | None = None) -> TextUnit:
+    """A text that is left as it is, which is counted."""
+    return TextUnit(start=0, end=0, source=source or Marked(""), left=reason)
+
+
 class StretchError(Exception):
     """Something in a stretch that is not of its format.
 

@@ -20,7 +20,7 @@ from mtkit.documents.markup import (
     unescape_xml,
 )
 from mtkit.documents.reading import MAX_STRETCH, element_stretches
-from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
+from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words, left_unit
 from mtkit.text.language import is_language
 from mtkit.text.marked import Marked
 
@@ -51,10 +51,6 @@ def _marked(content: str) -> tuple[Marked, dict[str, tuple[str, ...]], frozenset
     builder = MarkedBuilder()
     marked_content(content, builder, lambda match: match["name"] in _PAIRED)
     return *builder.build(), frozenset(builder.breaks)
-
-
-def _left(source: Marked, reason: str) -> TextUnit:
-    return TextUnit(start=0, end=0, source=source, left=reason)
 
 
 def _first(text: str, name: str, start: int, end: int) -> Element | None:
@@ -107,7 +103,7 @@ class Tmx(_Exchange):
         if not has_words(source.text):
             return []
         if target is not None:
-            return [_left(source, _DONE)]
+            return [left_unit(_DONE, source)]
         lang = escape_xml(self.options.tgt_lang).replace('"', "&quot;")
         before = f'{_indent(stretch, variant.start())}<tuv xml:lang="{lang}" creationid="MT!" creationtool="mtkit">'
         before += f"{_indent(stretch, variant.start('seg'))}<seg>"
@@ -281,7 +277,7 @@ class Xliff(_Exchange):
         if not has_words(whole.text):
             return []
         if part is None:
-            return [_left(whole, _EXCLUDED)]
+            return [left_unit(_EXCLUDED, whole)]
         segmented = _first(stretch, "seg-source", source.end, part.content_end)
         segments = _segments(stretch, segmented or source)
         slots = _segments(stretch, target) if target is not None else []
@@ -293,7 +289,7 @@ class Xliff(_Exchange):
             sources = {attribute(each.tag, "mid"): each for each in segments} if segments else {}
             pairs = [(sources.get(attribute(each.tag, "mid")) if segments else source, each) for each in slots]
         elif not (is_copy or (is_open and not content)) and target is not None:
-            return [_left(whole, _UNSURE if is_open and state else _DONE)]
+            return [left_unit(_UNSURE if is_open and state else _DONE, whole)]
         else:
             pairs = [(each, each) for each in segments] if segmented is not None else []
         is_first_version = _TRANS_UNIT.match(part.tag) is not None
@@ -348,14 +344,14 @@ def _units_of_segments(
     for source, slot in pairs:
         content = stretch[slot.content_start : slot.content_end].strip()
         if source is None:
-            left += [] if content else [_left(Marked(""), _UNMATCHED)]
+            left += [] if content else [left_unit(_UNMATCHED)]
             continue
         raw = stretch[source.content_start : source.content_end]
         marked, tags, breaks = _marked(raw)
         if not has_words(marked.text):
             continue
         if content and not (slot is source or (copies and content == raw.strip())):
-            left.append(_left(marked, _DONE))
+            left.append(left_unit(_DONE, marked))
             continue
         tag = re.sub(r"/>\Z", ">", slot.tag)
         prefix = re.match(r"</?([\w.-]+:)?", tag)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.reading import split_stretches
-from mtkit.documents.unit import StretchError, TextUnit, has_words
+from mtkit.documents.unit import StretchError, TextUnit, has_words, left_unit
 from mtkit.text.marked import Marked
 
 _STRINGS = r'(?:[ \t]*"(?:[^"\\\n]|\\.)*"[ \t]*(?:\r?\n|\Z))+'
@@ -51,7 +51,7 @@ class Gettext(DocumentFormat):
         if "msgid" not in fields or not self._text(fields["msgid"]):
             return []
         if any(self._text(fields[name]) for name in forms):
-            return [TextUnit(start=0, end=0, source=Marked(""), left="translated already")]
+            return [left_unit("translated already")]
         if not 0 < len(forms) <= _MAX_FORMS:
             reason = f"more than {_MAX_FORMS} plural forms" if forms else "a message without msgstr"
             raise StretchError(fields["msgid"].start(), reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from functools import partial
 
 from mtkit.documents.format import DocumentFormat
@@ -13,6 +14,7 @@ from mtkit.text.marked import Marked
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]')
 _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _STRING_OR_LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
+_LOCALE = re.compile(r'"@@locale"\s*:\s*("[^"\\]*")')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -52,17 +54,39 @@ class JsonValues(DocumentFormat):
                 if is_object[-1] and index + 1 < len(tokens) and tokens[index + 1][0] == ":":
                     keys[-1] = value
                     names[value] = None
-                elif (
-                    has_words(value)
-                    and (not self.options.fields or keys[-1] in self.options.fields)
-                    and not _SURROGATE.search(value)
-                ):
+                elif has_words(value) and self._is_text(keys) and not _SURROGATE.search(value):
                     escape = partial(json.dumps, ensure_ascii=ensure_ascii)
                     units.append(TextUnit(start=token.start(), end=token.end(), source=Marked(value), escape=escape))
         if missing := [key for key in self.options.fields if key not in names]:
             known = ", ".join(map(repr, names))[:200] or "none"
             raise StretchError(0, f"no object has the key {missing[0]!r}; the keys are {known}")
         return units
+
+    def _is_text(self, keys: Sequence[str]) -> bool:
+        """Return whether a string may be a text, by the keys of the objects and lists around it, outermost first."""
+        return not self.options.fields or keys[-1] in self.options.fields
+
+
+class Arb(JsonValues):
+    """Application resource bundles of Flutter: the messages; their metadata stay, and the locale becomes the target.
+
+    https://github.com/google/app-resource-bundle/wiki/ApplicationResourceBundleSpecification
+    """
+
+    suffixes = (".arb",)
+    has_fields = False
+
+    def units(self, stretch: str) -> list[TextUnit]:
+        """The messages, and the locale; errors as those of JSON."""
+        units = super().units(stretch)
+        if (locale := _LOCALE.search(stretch)) is not None and self.options.tgt_lang:
+            code = json.dumps(self.options.tgt_lang.replace("-", "_"))
+            start, end = locale.span(1)
+            units.append(TextUnit(start=start, end=end, source=Marked(""), before=code, in_place=False))
+        return units
+
+    def _is_text(self, keys: Sequence[str]) -> bool:
+        return len(keys) == 2 and not keys[-1].startswith("@")
 
 
 def _string_or_spaces(match: re.Match[str]) -> str:

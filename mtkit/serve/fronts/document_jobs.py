@@ -17,7 +17,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from mtkit.documents.choose import suffixes
+from mtkit.documents.choose import document_suffix, suffixes
 from mtkit.errors import MtkitError
 from mtkit.io.files import remove_abandoned, temporary_beside
 from mtkit.serve.clients import Clients
@@ -92,7 +92,8 @@ class DocumentJobs:
         """
         name = PurePosixPath((upload.filename or "").replace("\\", "/")).name
         path = Path(name)
-        if path.suffix.lower() not in suffixes(lambda each: each.has_texts):
+        suffix = document_suffix(path)
+        if suffix not in suffixes(lambda each: each.has_texts):
             raise RequestError(400, f"file: {name[-40:]!r} is not the name of a document; see supportedFilesFormat")
         unfinished = [each.client for each in self._jobs.values() if each.timer is None]
         if len(unfinished) >= MAX_JOBS or unfinished.count(options.client) >= MAX_JOBS_OF_CLIENT:
@@ -104,8 +105,8 @@ class DocumentJobs:
             identifier=identifier,
             client=options.client,
             name=f"{path.stem[:80] or 'document'}.{direction.target}{path.suffix}",
-            source=folder / f"source{path.suffix.lower()}",
-            output=folder / f"target{path.suffix.lower()}",
+            source=folder / f"source{suffix}",
+            output=folder / f"target{suffix}",
             direction=direction,
             options=replace(options, details=True, is_patient=True),
         )

@@ -38,6 +38,14 @@ def translate(path: Path, output: Path, translator=upper, fields=()) -> Document
     return translate_document(path, output, form, translator)
 
 
+def java_char(char: str, encoding: str) -> str:
+    """A character as a file of properties has it: its units of UTF-16 where the encoding lacks it."""
+    if encoding == "utf-8" or ord(char) < (256 if encoding == "iso-8859-1" else 128):
+        return char
+    units = char.encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
 class Writer:
     """Random text and documents."""
 
@@ -59,7 +67,7 @@ class Writer:
         return f"{escape(self.text(3))} {inner}{self.rng.choice([' ', ''])}{escape(self.text(3))}"
 
     def document(self, suffix: str) -> bytes:
-        return getattr(self, f"make_{suffix}")()
+        return getattr(self, f"make_{suffix.replace('.', '_')}")()
 
     def make_html(self) -> bytes:
         blocks = [
@@ -181,6 +189,60 @@ class Writer:
             "deep": {"key": [self.text(), None]},
         }
         return json.dumps(value, ensure_ascii=self.rng.random() < 0.5, indent=self.rng.choice([None, 3])).encode()
+
+    def make_arb(self) -> bytes:
+        messages = {f"text{i}": text for i, text in enumerate(self.several(self.text))}
+        value = {"@@locale": "en", **messages, "@text0": {"description": self.text(), "placeholders": {"n": {}}}}
+        return json.dumps(value, ensure_ascii=self.rng.random() < 0.5, indent=2).encode()
+
+    def make_properties(self) -> bytes:
+        encoding = self.rng.choice(["utf-8", "iso-8859-1", "ascii"])
+
+        def entry() -> str:
+            key = self.rng.choice(["a.b", "a\\ b", "a\\=b", "日本\\:"])
+            separator = self.rng.choice(["=", " = ", ":", " ", "\t:\t"])
+            near = self.rng.choice(["\\tnear", "\\\n   near", "\\u00e9\\ud83d\\ude00", "\\n"])
+            value = self.text().replace("near", near)
+            return self.rng.choice([f"{key}{separator}{value}", f"  ! {self.text()} \\", "", key])
+
+        text = self.rng.choice(["\n", "\r\n"]).join(self.several(entry))
+        return "".join(java_char(char, encoding) for char in text).encode(encoding)
+
+    def make_strings_xml(self) -> bytes:
+        def escape(text: str) -> str:
+            return html.escape(text, quote=False).replace("'", "\\'")
+
+        code = '<xliff:g id="n">%1$s</xliff:g>'
+        kinds = [
+            lambda: f'<string name="a">{self.phrase(escape)}</string>',
+            lambda: f'<string name="b">{escape(self.text(3))} {code}  {escape(self.text(3))}</string>',
+            lambda: f'<string name="c" translatable="false">{escape(self.text())}</string>',
+            lambda: f'<plurals name="d"><item quantity="other">"{escape(self.text())}  "</item></plurals><!-- x -->',
+            lambda: f'<string-array name="e"><item>{escape(self.text())}\\u0020\\n</item></string-array>',
+            lambda: '<string name="f">@string/a</string><color name="x">#fff</color>',
+        ]
+        body = "\n  ".join(self.several(lambda: self.rng.choice(kinds)()))
+        xliff = "urn:oasis:names:tc:xliff:document:1.2"
+        return f'<?xml version="1.0"?>\n<resources xmlns:xliff="{xliff}">\n  {body}\n</resources>\n'.encode()
+
+    def make_resx(self) -> bytes:
+        kinds = [
+            lambda: f'<data name="a">\n<value>{html.escape(self.text())}</value><comment>c</comment></data>',
+            lambda: '<data name="b" type="System.Int32, mscorlib"><value>twelve</value></data>',
+            lambda: '<data name="&gt;&gt;c.Name" xml:space="preserve"><value>label</value></data>',
+        ]
+        body = "\n".join(self.several(lambda: self.rng.choice(kinds)()))
+        return f'<?xml version="1.0"?><root><resheader name="v"><value>two</value></resheader>{body}</root>'.encode()
+
+    def make_ass(self) -> bytes:
+        def line() -> str:
+            text = self.text(5).replace("sees", self.rng.choice([r"{\i1}sees{\i0}", r"sees\N", r"sees\h", "sees, and"]))
+            kinds = [f"Dialogue: 0,{text}", "Comment: 0,note", r"Dialogue: 0,{\p1}m 0 l 1{\p0}"]
+            return self.rng.choice(kinds).replace("0,", "0,0:00:01.00,0:00:04.50,x,Tom,0,0,0,,", 1)
+
+        events = "Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text"
+        head = "[Script Info]\nScriptType: v4.00+\n\n[V4+ Styles]\nFormat: Name, Fontsize\nStyle: x,20\n\n[Events]\n"
+        return "\r\n".join([head + events, *self.several(line), ""]).encode()
 
     def make_docx(self) -> bytes:
         import docx

@@ -140,6 +140,27 @@ DOCX = [
     "<mc:Fallback/>",
     "<!--<w:r><w:rPr>-->",
 ]
+ANDROID = [
+    "<string/name='a'>word",
+    "</string>",
+    "<plurals>",
+    "</plurals>",
+    "<item>",
+    "</item>",
+    "<string-array>",
+    "</string-array>",
+    "<b>",
+    "</b>",
+    "<g>",
+    "</g>",
+    "&lt;b>",
+    "&lt;/b>",
+    "\\",
+    "\\n",
+    "@string/a",
+    "<!--c-->",
+    "<![CDATA[<b>a</b>]]>",
+]
 CUE = ["00:00:01,000 --> 00:00:02,000\n", "1\n", "<i>", "</i>", "{\\an8}", "- ", "-->", ".<", "<b>x</b>", "NOTE "]
 PO = [
     'msgid "word"\n',
@@ -164,12 +185,21 @@ TOKENS = {
     "xlf": XLIFF,
     "tmx": TMX,
     "docx": DOCX,
+    "arb": ['"a": "word",', ",", ":", "{", "}", '"@a": {', "\\", "@@locale", '"'],
+    "properties": ["a = word", "\\", "\\\n", "\\u0041", "=", ":", "# c\n", "!", "'", "''", "{0}", "\f"],
+    "strings.xml": ANDROID,
+    "resx": ["<data/name='a'>", "</data>", "<value>word", "</value>", "&lt;b>", "&lt;/b>", "<![CDATA[a]]>"],
+    "ass": ["Dialogue: 0,,", "word,", "{\\i1}", "{", "}", "\\N", "\\h", "[Events]\n", "Format: a, Text\n", ":", ","],
 }
 FRAMES = {
     "xlf": '<xliff version="1.2"><file><body>{}</body></file></xliff>',
     "tmx": "<tmx><body>{}</body></tmx>",
     "docx": '<w:document xmlns:w="w" xmlns:mc="mc"><w:body>{}</w:body></w:document>',
     "json": '{{"a": [{} 1]}}',
+    "arb": '{{{} "z": 1}}',
+    "strings.xml": "<resources>{}</resources>",
+    "resx": "<root>{}</root>",
+    "ass": "[Events]\nFormat: a, b, Text\n{}",
 }
 KNOWN = [  # beginning, unit and end of what took quadratic time
     ("csv", "", "a ", ""),
@@ -223,7 +253,7 @@ def closed(text: str) -> str:
 
 def document(suffix: str, begin: str, unit: str, end: str, size: int) -> bytes:
     text = begin + unit * (size // len(unit)) + end
-    if suffix in ("xlf", "tmx", "docx"):
+    if suffix in ("xlf", "tmx", "docx", "strings.xml", "resx"):
         text = closed(text)
     text = FRAMES.get(suffix, "{}").format(text)
     if suffix != "docx":

@@ -18,7 +18,8 @@ from tests.unit.documents.generated import Writer, members, same, translate
 
 SEEDS = range(sampled(50))
 SUFFIXES = ["html", "md", "srt", "vtt", "po", "xlf", "tmx", "csv", "json", "docx"]
-IN_PLACE = ["html", "md", "srt", "vtt", "csv", "json"]
+SUFFIXES += ["arb", "properties", "strings.xml", "resx", "ass"]
+IN_PLACE = ["html", "md", "srt", "vtt", "csv", "json", "properties", "strings.xml", "resx", "ass"]
 
 
 KEPT = ("script", "style", "pre", "code", "kbd", "samp", "var", "textarea", "svg")
@@ -166,6 +167,102 @@ def check_json(before: bytes, after: bytes) -> None:
     assert json.loads(after) == raised(json.loads(before))
 
 
+def check_arb(before: bytes, after: bytes) -> None:
+    old, new = json.loads(before), json.loads(after)
+    raised = {key: value if key.startswith("@") else value.upper() for key, value in old.items()}
+    assert new == {**raised, "@@locale": "de"}
+
+
+def properties(content: bytes) -> list[tuple[str, str]]:
+    """Keys and values, as java.util.Properties reads lines: first logical lines, then each by its characters."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = content.decode("iso-8859-1")
+    entries, logical = [], ""
+    for line in re.split(r"\r\n|\n|\r", text):
+        line = line.lstrip(" \t\f")
+        if not logical and (not line or line[0] in "#!"):
+            continue
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            logical += line[:-1]
+            continue
+        chars, both, logical = iter(logical + line), ["", ""], ""
+        side, is_begun = 0, False
+        for char in chars:
+            is_escape = char == "\\"
+            if is_escape:
+                char = next(chars)
+                char = chr(int("".join(next(chars) for _ in range(4)), 16)) if char == "u" else char
+                char = {"n": "\n", "t": "\t"}.get(char, char)
+            elif not side and char in "=: \t\f":
+                side, is_begun = 1, char in "=:"
+                continue
+            elif side and not both[1] and (char in " \t\f" or (char in "=:" and not is_begun)):
+                is_begun = is_begun or char in "=:"
+                continue
+            both[side] += char
+        entries.append((both[0], both[1].encode("utf-16", "surrogatepass").decode("utf-16")))
+    return entries
+
+
+def check_properties(before: bytes, after: bytes) -> None:
+    assert properties(after) == [(key, value.upper()) for key, value in properties(before)]
+    comments = re.compile(rb"(?m)^[ \t]*[#!].*$")
+    assert comments.findall(after) == comments.findall(before)
+
+
+def android_text(element) -> str:
+    """The text of a resource, as aapt reads it: white space outside of quotes is one space, and escapes are none."""
+    written = "".join(element.itertext())
+    text, is_quoted, chars = "", False, iter(written.strip())
+    for char in chars:
+        if char == '"':
+            is_quoted = not is_quoted
+        elif char == "\\":
+            char = next(chars)
+            char = chr(int("".join(next(chars) for _ in range(4)), 16)) if char == "u" else char
+            text += {"n": "\n"}.get(char, char)
+        elif is_quoted or not char.isspace():
+            text += char
+        elif not text.endswith(" "):
+            text += " "
+    return text
+
+
+def check_android(before: bytes, after: bytes) -> None:
+    etree = pytest.importorskip("lxml.etree")
+    old, new = (etree.fromstring(each) for each in (before, after))
+    for a, b in zip(old.iter("{*}*"), new.iter("{*}*"), strict=True):
+        assert (a.tag, a.attrib) == (b.tag, b.attrib)
+        if a.tag in ("string", "item"):
+            text, is_kept = android_text(a), a.get("translatable") or "".join(a.itertext()).startswith("@")
+            raised = text if is_kept else text.upper().replace("%1$S", "%1$s")
+            assert squeezed(android_text(b)) == squeezed(raised)
+            assert ("  " in android_text(b)) == ("  " in raised)
+
+
+def check_resx(before: bytes, after: bytes) -> None:
+    etree = pytest.importorskip("lxml.etree")
+    old, new = (etree.fromstring(each) for each in (before, after))
+    for a, b in zip(old.iter(), new.iter(), strict=True):
+        assert (a.tag, a.attrib) == (b.tag, b.attrib)
+        is_text = a.tag == "value" and a.getparent().get("name") == "a"
+        assert b.text == (a.text.upper() if is_text else a.text)
+
+
+def check_ass(before: bytes, after: bytes) -> None:
+    pysubs2 = pytest.importorskip("pysubs2")
+    old, new = (pysubs2.SSAFile.from_string(each.decode(), format_="ass") for each in (before, after))
+    for a, b in zip(old, new, strict=True):
+        assert (a.start, a.end, a.type, a.name, a.style) == (b.start, b.end, b.type, b.name, b.style)
+        codes = re.compile(r"\{[^}]*\}|\\[Nh]")
+        assert codes.findall(a.text) == codes.findall(b.text)
+        is_kept = a.is_comment or r"\p1" in a.text
+        texts = [squeezed(codes.sub("", each.text)) for each in (a, b)]
+        assert texts[1] == (texts[0] if is_kept else texts[0].upper())
+
+
 def check_docx(before: bytes, after: bytes) -> None:
     import docx
 
@@ -183,6 +280,8 @@ def check_docx(before: bytes, after: bytes) -> None:
 
 CHECKS = {"html": check_html, "md": check_md, "srt": check_subtitles, "vtt": check_subtitles, "po": check_po}
 CHECKS |= {"xlf": check_xml, "tmx": check_xml, "csv": check_csv, "json": check_json, "docx": check_docx}
+CHECKS |= {"arb": check_arb, "properties": check_properties, "strings.xml": check_android, "resx": check_resx}
+CHECKS["ass"] = check_ass
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
