@@ -13,7 +13,8 @@ joint token, which is on both sides of `(<copy>)`, stands for no space.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from mtkit.text.normalise import SPACE_MARK
@@ -25,6 +26,7 @@ COPY_VERSION = "copies-1"  # of these rules, which determine the ids of a text
 NUM_COPIES = 14  # of a line; further spans stay text
 MIN_DIGITS = 2  # smaller numbers are often words in a translation
 _JOINT = spare_token(2 * NUM_COPIES)
+_INSIDE_WORD = re.compile("(?<=[0-9A-Za-z])(?=[0-9A-Za-z])")
 _SWAP = str.maketrans(".,", ",.")
 
 
@@ -70,24 +72,17 @@ def pair_places(src: str, tgt: str) -> tuple[list[Place], list[Place]]:
             swapped = text.translate(_SWAP)
             there = [(s.start, s.end, s.text != text) for s in of_tgt if s.text in (text, swapped)]
         else:
-            there = [(start, start + len(text), False) for start in _occurrences(tgt, text)]
+            there = [
+                (*match.span(), False)
+                for match in re.finditer(re.escape(text), tgt)
+                if not any(_INSIDE_WORD.match(tgt, offset) for offset in match.span())
+            ]
         is_free = all(end <= p.start or p.end <= start for start, end, _ in there for p in tgt_places)
         if len(there) == len(here) and is_free:
             number = len({place.number for place in src_places})
             src_places += [Place(span.start, span.end, number) for span in here]
             tgt_places += [Place(start, end, number, is_swapped) for start, end, is_swapped in there]
     return sorted(src_places), sorted(tgt_places)
-
-
-def _occurrences(text: str, part: str) -> Iterable[int]:
-    """The places of a part in a text where it is no piece of a longer word."""
-    start = text.find(part)
-    while start >= 0:
-        end = start + len(part)
-        cuts = (i for i in (start, end) if 0 < i < len(text))
-        if not any(text[i - 1].isascii() and text[i].isascii() and (text[i - 1] + text[i]).isalnum() for i in cuts):
-            yield start
-        start = text.find(part, end)
 
 
 class CopyTokens:

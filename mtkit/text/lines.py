@@ -170,9 +170,8 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
         DataError, MissingExtraError: as `read_lines`.
     """
     magic = stream.peek(_MAGIC_BYTES) if hasattr(stream, "peek") else b""
-    stream, damage = _decompressed(cast(IO[bytes], stream), magic[:_MAGIC_BYTES], name)
-    with _naming_damage(name, damage):
-        yield from _decode(stream, name)
+    with _decompressed(cast(IO[bytes], stream), magic[:_MAGIC_BYTES], name) as content:
+        yield from _decode(content, name)
 
 
 def _decode(stream: BinaryIO, name: str) -> Iterator[str]:
@@ -231,21 +230,12 @@ def _split(text: str) -> Generator[str, None, int]:
 
 @contextmanager
 def _content(path: Path) -> Iterator[BinaryIO]:
-    with translate_read_errors(path, allow_stream=True), path.open("rb") as file:
-        stream, damage = _decompressed(file, file.peek(_MAGIC_BYTES)[:_MAGIC_BYTES], str(path))
-        with _naming_damage(str(path), damage):
-            yield stream
-
-
-@contextmanager
-def _naming_damage(name: str, damage: tuple[type[Exception], ...]) -> Iterator[None]:
-    """Translate the exceptions of a damaged compressed file."""
-    try:
-        yield
-    except damage as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
-            raise
-        raise DataError(f"{name}: the compressed file is damaged or incomplete: {error}") from error
+    with (
+        translate_read_errors(path, allow_stream=True),
+        path.open("rb") as file,
+        _decompressed(file, file.peek(_MAGIC_BYTES)[:_MAGIC_BYTES], str(path)) as stream,
+    ):
+        yield stream
 
 
 def _require_text(start: bytes, name: str) -> None:
@@ -257,29 +247,34 @@ def _require_text(start: bytes, name: str) -> None:
         raise DataError(f"{name}: {kinds[0]}, not a text; unpack it, or save it as text, and give that file")
 
 
-def _decompressed(file: IO[bytes], magic: bytes, name: str) -> tuple[BinaryIO, tuple[type[Exception], ...]]:
-    """The decompressed stream, and the exceptions that reading it raises if the compressed file is damaged."""
+@contextmanager
+def _decompressed(file: IO[bytes], magic: bytes, name: str) -> Iterator[BinaryIO]:
+    """The decompressed stream; an error of reading it is a DataError if the compressed file is damaged."""
     _require_text(magic, name)
+    stream: Any = file
+    damage: tuple[type[Exception], ...] = ()
     if magic.startswith(_GZIP):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb")), (EOFError, gzip.BadGzipFile, zlib.error)
-    if _BZIP2.match(magic):
-        return cast(BinaryIO, bz2.BZ2File(file)), (EOFError, OSError)
-    if magic.startswith((_XZ, _LZMA)):
-        return cast(BinaryIO, lzma.LZMAFile(file)), (EOFError, lzma.LZMAError)
-    if _ZSTANDARD.match(magic):
-        return _zstandard(file)
-    return cast(BinaryIO, file), ()
-
-
-def _zstandard(file: IO[bytes]) -> tuple[BinaryIO, tuple[type[Exception], ...]]:
-    """As `_decompressed`, for zstandard: in Python's library from 3.14 on, before that in a package of its own."""
-    for name in ("compression.zstd", "backports.zstd"):
-        try:
-            module: Any = importlib.import_module(name)
-        except ImportError:
-            continue
-        return cast(BinaryIO, module.ZstdFile(file)), (EOFError, module.ZstdError)
-    raise MissingExtraError("zst", "backports.zstd")
+        stream, damage = gzip.GzipFile(fileobj=file, mode="rb"), (EOFError, gzip.BadGzipFile, zlib.error)
+    elif _BZIP2.match(magic):
+        stream, damage = bz2.BZ2File(file), (EOFError, OSError)
+    elif magic.startswith((_XZ, _LZMA)):
+        stream, damage = lzma.LZMAFile(file), (EOFError, lzma.LZMAError)  # noqa: SIM115 (the caller closes the file)
+    elif _ZSTANDARD.match(magic):
+        for package in ("compression.zstd", "backports.zstd"):  # Python's library has it from 3.14 on
+            try:
+                zstd: Any = importlib.import_module(package)
+            except ImportError:
+                continue
+            stream, damage = zstd.ZstdFile(file), (EOFError, zstd.ZstdError)
+            break
+        else:
+            raise MissingExtraError("zst", "backports.zstd")
+    try:
+        yield stream
+    except damage as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk, not of the content
+            raise
+        raise DataError(f"{name}: the compressed file is damaged or incomplete: {error}") from error
 
 
 def check_line_counts(src: Text, tgt: Text) -> int:

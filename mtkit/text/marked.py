@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -142,36 +142,36 @@ def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -
         The translation with every mark of the source, nested; and whether all places are certain: found by alignment,
         without words of one pair between those of another.
     """
-    placement = _Placement(source.text, target, links)
-    roots = placement.arrange(_tree(source), 0, len(target))
-    return Marked(target, tuple(_written(roots))), placement.is_certain
-
-
-def _tree(source: Marked) -> list[_Node]:
     roots: list[_Node] = []
-    stack: list[_Node] = []
+    opened: list[_Node] = []
     for mark in source.marks:
         if mark.role == "close":
-            stack.pop().end = mark.offset
+            opened.pop().end = mark.offset
             continue
         node = _Node(mark.name, mark.role == "open", mark.offset, mark.offset)
-        (stack[-1].children if stack else roots).append(node)
+        (opened[-1].children if opened else roots).append(node)
         if node.is_pair:
-            stack.append(node)
-    return roots
-
-
-def _written(roots: list[_Node]) -> Iterator[Mark]:
-    stack: list[_Node | Mark] = [*reversed(roots)]  # thousands of marks may be nested
-    while stack:
-        item = stack.pop()
+            opened.append(node)
+    # Pairs move to the target from the outside in. Thousands of them may be nested, so that nothing recurses.
+    placement = _Placement(source.text, target, links)
+    roots = placement.arrange(roots, 0, len(target))
+    outer = [*roots]
+    while outer:
+        node = outer.pop()
+        node.children = placement.arrange(node.children, node.start, node.end)
+        outer += node.children
+    marks: list[Mark] = []
+    unwritten: list[_Node | Mark] = roots[::-1]
+    while unwritten:
+        item = unwritten.pop()
         if isinstance(item, Mark):
-            yield item
+            marks.append(item)
             continue
-        yield Mark(item.start, "open" if item.is_pair else "empty", item.name)
+        marks.append(Mark(item.start, "open" if item.is_pair else "empty", item.name))
         if item.is_pair:
-            stack.append(Mark(item.end, "close", item.name))
-        stack += item.children[::-1]
+            unwritten.append(Mark(item.end, "close", item.name))
+        unwritten += item.children[::-1]
+    return Marked(target, tuple(marks)), placement.is_certain
 
 
 class _Placement:
@@ -191,16 +191,7 @@ class _Placement:
         self.is_certain = True
 
     def arrange(self, nodes: list[_Node], low: int, high: int) -> list[_Node]:
-        """Move marks and those inside them to the target, between two of its characters, in the order found there."""
-        roots = self._arrange_outer(nodes, low, high)
-        stack = [*roots]
-        while stack:
-            node = stack.pop()
-            node.children = self._arrange_outer(node.children, node.start, node.end)
-            stack += node.children
-        return roots
-
-    def _arrange_outer(self, nodes: list[_Node], low: int, high: int) -> list[_Node]:
+        """Move marks to the target, between two of its characters, in the order found there."""
         spans = [self._range(node) for node in nodes]
         order = sorted(range(len(nodes)), key=lambda i: (spans[i], i))
         for i in order:
@@ -214,9 +205,15 @@ class _Placement:
     def _range(self, node: _Node) -> tuple[int, int]:
         """The characters of the target for a mark of the source."""
         inside = range(bisect_right(self.src_ends, node.start), bisect_left(self.src_starts, node.end))
-        word = bisect_right(self.src_ends, node.start)
-        if (place := self._within_equal(node, word)) is not None:
-            return place, place + node.end - node.start
+        word = inside.start
+        src_start, src_end = self.src_words[word] if word < len(self.src_words) else (0, -1)
+        if src_start <= node.start <= node.end <= src_end and len(self.targets[word]) == 1:
+            first, last = self.tgt_words[self.targets[word][0]]
+            if self.target[first:last].lower() == self.source[src_start:src_end].lower() and (
+                last - first == src_end - src_start
+            ):  # the place inside an equal word
+                place = first + node.start - src_start
+                return place, place + node.end - node.start
         before = bisect_left(self.src_starts, node.start) == 0
         after = bisect_right(self.src_ends, node.end) == len(self.src_ends)
         is_outside = after and node.end > (self.src_ends or [0])[-1]  # behind the white space at the end
@@ -247,15 +244,6 @@ class _Placement:
         if self.target.endswith(closing, place, end):
             end -= len(closing)
         return place, end
-
-    def _within_equal(self, node: _Node, word: int) -> int | None:
-        """The place inside a target word that is the source word around a mark; None if there is none."""
-        start, end = self.src_words[word] if word < len(self.src_words) else (0, -1)
-        if not start <= node.start <= node.end <= end or len(self.targets[word]) != 1:
-            return None
-        first, last = self.tgt_words[self.targets[word][0]]
-        is_equal = last - first == end - start and self.target[first:last].lower() == self.source[start:end].lower()
-        return first + node.start - start if is_equal else None
 
     def _beside_word(self, offset: int) -> int:
         """Behind the target of the word that a mark touches if no letter of it follows, else before the next one's."""

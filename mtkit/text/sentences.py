@@ -82,8 +82,18 @@ def sentence_ends(text: str) -> Iterator[int]:
     first = _MARK.search(text)
     if first is None or first.end() == len(text):  # most lines are one sentence, and this is five times as fast
         return
+    # (start, end) of Japanese and Chinese quotations, in order; one without an end is none
+    quotes: deque[tuple[int, int]] = deque()
+    opened: list[tuple[str, int]] = []
+    for bracket in re.finditer("[「」『』（）【】]", text):
+        if bracket[0] in _JAPANESE_QUOTES:
+            opened.append((bracket[0], bracket.start()))
+        elif opened and _JAPANESE_QUOTES[opened[-1][0]] == bracket[0]:
+            start = opened.pop()[1]
+            if not opened:
+                quotes.append((start, bracket.end()))
     begin, quote_end = len(text) - len(text.lstrip()), 0
-    quotes, has_capitals = _quotes(text), text != text.lower()
+    has_capitals = text != text.lower()
     for match in _END.finditer(text):
         while quotes and quotes[0][0] < match.start():
             quote_end = max(quote_end, quotes.popleft()[1])
@@ -96,20 +106,6 @@ def sentence_ends(text: str) -> Iterator[int]:
             continue
         if _ends_sentence(text, match, following[1], has_capitals=has_capitals):
             yield match.end()
-
-
-def _quotes(text: str) -> deque[tuple[int, int]]:
-    """(start, end) of Japanese and Chinese quotations, in order; one without an end is none."""
-    quotes: deque[tuple[int, int]] = deque()
-    stack: list[tuple[str, int]] = []
-    for match in re.finditer("[「」『』（）【】]", text):
-        if match[0] in _JAPANESE_QUOTES:
-            stack.append((match[0], match.start()))
-        elif stack and _JAPANESE_QUOTES[stack[-1][0]] == match[0]:
-            start = stack.pop()[1]
-            if not stack:
-                quotes.append((start, match.end()))
-    return quotes
 
 
 def _ends_sentence(text: str, match: re.Match[str], following: str, *, has_capitals: bool) -> bool:
@@ -128,26 +124,19 @@ def _ends_sentence(text: str, match: re.Match[str], following: str, *, has_capit
         return True
     word_match = _WORD.search(text, max(0, match.start() - _LONGEST_WORD), match.start())
     word = "" if word_match is None else word_match[0]
-    if not word:
+    if not word or len(mark) > 1:  # a quote or bracket closes after the full stop
         return True
-    return _full_stop_ends(text, match.start(), word, following, is_closed=len(mark) > 1)
-
-
-def _full_stop_ends(text: str, stop: int, word: str, following: str, *, is_closed: bool) -> bool:
-    """Return whether a sentence ends with the full stop after a word, if the next word has no small first letter."""
-    lower, next_word = word.lower(), re.sub(r"\W+\Z", "", following).lower()
     if word.isdecimal():
-        before = text[max(0, stop - _LONGEST_WORD) : stop]
+        before = text[max(0, match.start() - _LONGEST_WORD) : match.start()]
         is_first = not before[: -len(word)].rpartition("\n")[2].strip()
         is_ordinal = bool(_MONTHS_AND_UNITS.match(following)) or (
             bool(_ORDINALS_BEFORE.search(before)) and following[0].isalpha()
         )
-        return is_closed or not (is_first or (len(word) <= 3 and is_ordinal))
-    if is_closed:
-        return True
+        return not (is_first or (len(word) <= 3 and is_ordinal))
+    lower = word.lower()
     if lower in _ABBREVIATIONS or (lower in _BEFORE_NUMBERS and following[0].isdecimal()):
         return False
     if lower in _FINAL or _DOTTED.fullmatch(word):
-        return next_word in _STARTERS
-    is_initial = len(word) == 1 and word.isupper() and word not in "I"
+        return re.sub(r"\W+\Z", "", following).lower() in _STARTERS
+    is_initial = len(word) == 1 and word.isupper() and word != "I"
     return not is_initial

@@ -41,8 +41,19 @@ class SourcePrefix:
         Raises:
             UsageError: the tokenizers have no such tag, or the longest training source has no more tokens than that.
         """
-        text = [] if self.prefix is None else tokenizers.encode("src", [self.prefix.strip()])[0]
-        ids = [*tokenizers.src.before, *([] if self.tag is None else [tag_id(self.tag, tokenizers)]), *text]
+        ids, tags = [*tokenizers.src.before], tokenizers.tags
+        if self.tag is not None:
+            if self.tag not in tags:
+                known = f"the model has {', '.join(sorted(tags))}" if tags else "the model has no tags"
+                raise UsageError(f"tag {self.tag!r}: unknown; {known}")
+            model_tags = tokenizers.src.tag_ids
+            reserved = [tag for tag in tags if tag not in model_tags]
+            if self.tag in model_tags:
+                ids.append(model_tags[self.tag])
+            else:
+                ids.append(tokenizers.src.token_to_id(tag_token(reserved.index(self.tag))))
+        if self.prefix is not None:
+            ids += tokenizers.encode("src", [self.prefix.strip()])[0]
         if max_source_length is not None and len(ids) >= max_source_length:
             raise UsageError(
                 f"the source prefix has {len(ids)} tokens, and the longest training source has {max_source_length}; "
@@ -62,22 +73,6 @@ class SourcePrefix:
 
 
 NO_PREFIX = SourcePrefix()
-
-
-def tag_id(tag: str, tokenizers: TokenizerPair) -> int:
-    """The id of a tag on the source side.
-
-    Raises:
-        UsageError: the tokenizers have no such tag.
-    """
-    if tag not in tokenizers.tags:
-        known = f"the model has {', '.join(sorted(tokenizers.tags))}" if tokenizers.tags else "the model has no tags"
-        raise UsageError(f"tag {tag!r}: unknown; {known}")
-    model_tags = tokenizers.src.tag_ids
-    if tag in model_tags:
-        return model_tags[tag]
-    reserved = [each for each in tokenizers.tags if each not in model_tags]
-    return tokenizers.src.token_to_id(tag_token(reserved.index(tag)))
 
 
 def merge_tags(known: Iterable[str], tags: Iterable[str | None]) -> tuple[str, ...]:

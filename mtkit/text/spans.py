@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 
@@ -75,6 +75,7 @@ MIN_CAPITALS = 5  # letters of a line in capitals; shorter lines, such as NATO, 
 _WORD_START = re.compile(r"(?<![\w'’])[^\W\d_]")
 _STRAIGHT = str.maketrans(dict.fromkeys("“”„‟«»", '"') | dict.fromkeys("‘’‚‛", "'"))
 _STRAIGHT_QUOTE = re.compile(r"(?P<opening>(?<![^\s(\[])[\"'])|[\"']")
+_TYPOGRAPHIC = {'"': "“”", "'": "‘’"}
 _STOPS = (".", "。", "।")
 
 
@@ -85,7 +86,7 @@ def find_spans(text: str) -> list[Span]:
     """
     if not _MAY_HAVE_SPANS.search(text):
         return []
-    spans = []
+    spans: list[Span] = []
     for match in _SPAN.finditer(text):
         found = match[0]
         if "://" in found or found[:4].lower() == "www.":
@@ -96,22 +97,20 @@ def find_spans(text: str) -> list[Span]:
         elif "/" in found and match["number"] is None and found[-1] == ".":  # a path at the end of a sentence
             found = found.rstrip(".")
         spans.append(Span(match.start(), match.start() + len(found), found, match["number"] is not None))
-    return sorted([*_with_signs(text, spans), *_foreign_words(text, spans)])
-
-
-def _with_signs(text: str, spans: Sequence[Span]) -> Iterator[Span]:
-    """The spans with the signs that touch them; tags and emoji stand beside words, and numbers have signs of words."""
+    foreign_words = _foreign_words(text, spans)
+    # signs belong to the span that they touch; tags and emoji stand beside words, and numbers have signs of words
     last = 0
-    ends = [*(span.start for span in spans[1:]), len(text)]
-    for span, limit in zip(spans, ends, strict=False):
+    for index, span in enumerate(spans):
         start, end = span.start, span.end
+        limit = spans[index + 1].start if index + 1 < len(spans) else len(text)
         if not span.is_number and span.text[0].isascii() and span.text[0] != "<":
             while start > last and text[start - 1] in _TOUCHING:
                 start -= 1
             while end < limit and text[end] in _TOUCHING:
                 end += 1
-        yield Span(start, end, text[start:end], span.is_number)
+        spans[index] = Span(start, end, text[start:end], span.is_number)
         last = end
+    return sorted([*spans, *foreign_words])
 
 
 def needs_translation(text: str) -> bool:
@@ -127,7 +126,7 @@ def needs_translation(text: str) -> bool:
     return any(map(str.isalpha, _CODE.sub("", rest)))
 
 
-def _foreign_words(text: str, taken: list[Span]) -> Iterable[Span]:
+def _foreign_words(text: str, taken: list[Span]) -> list[Span]:
     """The words of at least two letters of other scripts than that of most letters."""
     if text.isascii():
         return []
@@ -189,7 +188,12 @@ def pair_variant(src: str, tgt: str, bits: int) -> tuple[str, str]:
     Args:
         bits: random bits, which choose among the variants that differ from the pair.
     """
-    variants = [(form, tgt) for change in (_lower, _title, _other_quotes) if (form := change(src)) != src]
+    lower = _outside_spans(src, str.lower)
+    title = _outside_spans(src, lambda text: _WORD_START.sub(lambda match: match[0].upper(), text))
+    quoted = _outside_spans(src, lambda text: text.translate(_STRAIGHT))
+    if quoted == src:  # no typographic quotation marks and apostrophes: straight ones become such
+        quoted = _STRAIGHT_QUOTE.sub(lambda match: _TYPOGRAPHIC[match[0]][match["opening"] is None], src)
+    variants = [(form, tgt) for form in (lower, title, quoted) if form != src]
     if (src.endswith(_STOPS) and tgt.endswith(_STOPS)) and not (src.endswith("..") or tgt.endswith("..")):
         variants.append((src[:-1].rstrip(), tgt[:-1].rstrip()))
     return variants[bits % len(variants)] if variants else (src, tgt)
@@ -205,32 +209,13 @@ def is_in_capitals(line: str) -> bool:
 
 def lower_capitals(line: str) -> str:
     """A line in capitals as a sentence in lower case."""
-    text = _lower(line)
+    text = _outside_spans(line, str.lower)
     return text[:1].upper() + text[1:]
 
 
 def to_capitals(line: str) -> str:
     """A translation in capitals, except for URLs, placeholders and others that stay as they are."""
     return _outside_spans(line, str.upper)
-
-
-def _lower(line: str) -> str:
-    return _outside_spans(line, str.lower)
-
-
-def _title(line: str) -> str:
-    return _outside_spans(line, lambda text: _WORD_START.sub(lambda match: match[0].upper(), text))
-
-
-def _other_quotes(line: str) -> str:
-    """Straight quotation marks and apostrophes for typographic ones, or else typographic ones for straight ones."""
-    straight = _outside_spans(line, lambda text: text.translate(_STRAIGHT))
-    return straight if straight != line else _STRAIGHT_QUOTE.sub(_typographic, line)
-
-
-def _typographic(match: re.Match[str]) -> str:
-    opening, closing = ("“", "”") if match[0] == '"' else ("‘", "’")
-    return opening if match["opening"] else closing
 
 
 def _outside_spans(line: str, change: Callable[[str], str], keep: Callable[[str], str] = str) -> str:
