@@ -7,6 +7,7 @@ neither time nor path. Lines that sentencepiece's trainer would skip silently ar
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import re
 from collections import Counter
@@ -110,13 +111,6 @@ class SettingNames:
             f"raise it{other}"
         )
 
-    def too_rare(self, config: TokenizerConfig, files: str, most: int) -> DataError:
-        """The error of a vocabulary that would be empty; `most`: occurrences of the most frequent word."""
-        return DataError(
-            f"{self.min_frequency}: no {config.model_type} of {files} occurs {config.min_frequency} times; lower it to "
-            f"at most {most}"
-        )
-
 
 RECIPE_KEYS = SettingNames()
 
@@ -208,20 +202,16 @@ def _frequent_vocab_size(files: Sequence[Text], config: TokenizerConfig, names: 
         counts.update(marked.split(SPACE_MARK)[1:] if config.model_type == "word" else marked)
     frequent = sum(count >= config.min_frequency for count in counts.values())
     if counts and not frequent:
-        raise names.too_rare(config, report.paths, max(counts.values()))
+        raise DataError(
+            f"{names.min_frequency}: no {config.model_type} of {report.paths} occurs {config.min_frequency} times; "
+            f"lower it to at most {max(counts.values())}"
+        )
     if config.model_type == "char":
-        frequent = min(frequent, _num_covered(counts, config.character_coverage))
+        # sentencepiece keeps the most frequent characters up to this share of the text
+        covered_before = itertools.accumulate((count for _, count in counts.most_common()), initial=0)
+        wanted = config.character_coverage * counts.total()
+        frequent = min(frequent, sum(covered < wanted for covered in itertools.islice(covered_before, len(counts))))
     return min(config.vocab_size, _min_vocab_size(config) - 1 + frequent)
-
-
-def _num_covered(counts: Counter[str], coverage: float) -> int:
-    """The number of characters that sentencepiece keeps: the most frequent ones up to this share of the text."""
-    covered, total = 0, sum(counts.values())
-    for number, (_, count) in enumerate(counts.most_common()):
-        if covered >= coverage * total:
-            return number
-        covered += count
-    return len(counts)
 
 
 def require_vocab_for_text(config: TokenizerConfig) -> None:

@@ -68,37 +68,11 @@ def read_token_vectors(path: Path, tokenizer: Tokenizer, dim: int) -> TokenVecto
     in lower case. Other tokens are not matched, unless they have no letters: full stops and numbers stand alone in such
     files.
 
-    Args:
-        tokenizer: the tokenizer whose tokens are matched.
-
     Raises:
         DataError: vectors of another dimension, a line that is no vector, or no match; names the line.
         MissingInputError, ReadWriteError: as `read_lines`.
     """
-    subwords, whole_words, num_tokens = _build_matchers(tokenizer)
-    num_words, has_subwords = 0, False
-    for number, word, rest in _read_entries(path, dim):
-        num_words += 1
-        is_subword = word.startswith(SPACE_MARK) or (tokenizer.is_codes and word.endswith(CONTINUES))
-        has_subwords = has_subwords or is_subword
-        if word in subwords.candidates or word in whole_words.candidates:
-            value = _parse_vector(rest, dim, f"{path}:{number}")
-            if value is None:
-                continue
-            subwords.add_vector(word, value)
-            whole_words.add_vector(word, value)
-    values = (subwords if has_subwords else whole_words).values
-    if not values:
-        raise DataError(
-            f"{path}: none of its {num_words:,} words is a token of the vocabulary; check the language of the file"
-        )
-    ids = sorted(values)
-    return TokenVectors(np.array(ids), np.stack([values[token] for token in ids]), num_tokens, num_words)
-
-
-def _build_matchers(tokenizer: Tokenizer) -> tuple[_VectorMatcher, _VectorMatcher, int]:
-    """A matcher for files of subwords, one for files of words, and the number of text tokens."""
-    subwords, whole_words = _VectorMatcher(), _VectorMatcher()
+    subwords, whole_words = _VectorMatcher(), _VectorMatcher()  # for files of subwords and for files of words
     not_text = {*tokenizer.special_ids, tokenizer.vocab.unk}
     names, surfaces = tokenizer.ids_to_tokens(range(tokenizer.vocab.size)), tokenizer.token_bytes()
     for token, name in enumerate(names):
@@ -111,7 +85,24 @@ def _build_matchers(tokenizer: Tokenizer) -> tuple[_VectorMatcher, _VectorMatche
             word = surface.strip(SPACE_MARK)
             whole_words.add_candidate(word, token, 0)
             whole_words.add_candidate(word.lower(), token, 1)
-    return subwords, whole_words, len(names) - len(not_text)
+    num_words, has_subwords = 0, False
+    for number, word, rest in _read_entries(path, dim):
+        num_words += 1
+        is_subword = word.startswith(SPACE_MARK) or (tokenizer.is_codes and word.endswith(CONTINUES))
+        has_subwords = has_subwords or is_subword
+        if word in subwords.candidates or word in whole_words.candidates:
+            value = _parse_vector(rest, dim, f"{path}:{number}")
+            if value is not None:
+                subwords.add_vector(word, value)
+                whole_words.add_vector(word, value)
+    values = (subwords if has_subwords else whole_words).values
+    if not values:
+        raise DataError(
+            f"{path}: none of its {num_words:,} words is a token of the vocabulary; check the language of the file"
+        )
+    ids = sorted(values)
+    num_tokens = len(names) - len(not_text)
+    return TokenVectors(np.array(ids), np.stack([values[token] for token in ids]), num_tokens, num_words)
 
 
 def _read_entries(path: Path, dim: int) -> Iterator[tuple[int, str, str]]:

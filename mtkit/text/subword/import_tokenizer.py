@@ -20,8 +20,8 @@ from mtkit.io.files import read_file
 from mtkit.text.config import ModelType, TokenizerConfig, TokenizerFiles
 from mtkit.text.lines import Text, read_lines
 from mtkit.text.normalise import SPACE_MARK, Normalisation
-from mtkit.text.subword.listed_vocabulary import BpeCodes, WordPiece, with_characters, with_header
-from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, pad_vocabulary, padded_size
+from mtkit.text.subword.listed_vocabulary import WordPiece, with_characters, with_header
+from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, pad_vocabulary
 from mtkit.text.subword.protobuf import (
     BOS_PIECE,
     EOS_PIECE,
@@ -85,7 +85,15 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
             raise DataError(f"{path}: texts begin with a token of their language, with which mtkit does not train yet")
         return ImportedTokenizer(mapped, kind)
     if processor is None and not _FIRST_PIECE.match(content):
-        return ImportedTokenizer(Tokenizer(_codes(content, path), normalisation=normalisation), "bpe")
+        try:
+            return ImportedTokenizer(Tokenizer(with_header(content), normalisation=normalisation), "bpe")
+        except RuntimeError as error:
+            is_text = not re.search(rb"[\x00-\x08]", content) and str(error) != "not UTF-8"
+            reason = str(error) if is_text else "no text: another kind of file, or a damaged model"
+            raise DataError(
+                f"{path}: neither a sentencepiece model nor BPE codes of subword-nmt "
+                f"({reason if content else 'the file is empty'}); train a model with mtkit train-bpe"
+            ) from error
     # a whole sentencepiece model has the settings that its trainer writes after the pieces
     if processor is None or not {TRAINER_SPEC, NORMALIZER_SPEC} <= {number for number, _, _ in read_fields(content)}:
         raise DataError(
@@ -122,29 +130,25 @@ def import_pair(
     """
     paths = model_paths(config)
     texts = [[*src_files, *tgt_files]] if config.shared else [src_files, tgt_files]
-    sides = [_import_side(path, files, config) for path, files in zip(paths, texts, strict=True)]
-    sentences = [
-        "; ".join((f"{path}: {side.model_type}, {side.tokenizer.vocab.size:,} tokens", *side.notes))
-        for path, side in zip(paths, sides, strict=True)
-    ]
-    try:
-        described = replace(
-            config, model=None, model_type=sides[0].model_type, vocab_size=sides[0].tokenizer.vocab.size
+    model_types, tokenizers, sentences = [], [], []
+    for path, files in zip(paths, texts, strict=True):
+        imported = import_tokenizer(path, normalisation=config.normalisation)
+        model = imported.tokenizer.model
+        if imported.tokenizer.is_codes:
+            lines = map(imported.tokenizer.normalise, (line for file in files for line in read_lines(file)))
+            model = with_characters(model, {char for line in lines for char in line})
+        model = pad_vocabulary(model, config.pad_to_multiple_of)
+        tokenizer = Tokenizer(model, normalisation=config.normalisation)
+        model_types.append(imported.model_type)
+        tokenizers.append(tokenizer)
+        sentences.append(
+            "; ".join((f"{path}: {imported.model_type}, {tokenizer.vocab.size:,} tokens", *imported.notes))
         )
+    try:
+        described = replace(config, model=None, model_type=model_types[0], vocab_size=tokenizers[0].vocab.size)
     except ValueError as error:
         raise DataError(f"{paths[0]}: tokenizer.{error}") from error
-    return TokenizerPair(src=sides[0].tokenizer, tgt=sides[-1].tokenizer, config=described), sentences
-
-
-def _import_side(path: Path, files: Sequence[Text], config: TokenizerConfig) -> ImportedTokenizer:
-    """A model whose vocabulary is padded as the recipe asks; that of BPE codes has all characters of the text."""
-    side = import_tokenizer(path, normalisation=config.normalisation)
-    model = side.tokenizer.model
-    if side.tokenizer.is_codes:
-        characters = {char for file in files for line in read_lines(file) for char in side.tokenizer.normalise(line)}
-        model = with_characters(model, characters)
-    model = pad_vocabulary(model, config.pad_to_multiple_of)
-    return replace(side, tokenizer=Tokenizer(model, normalisation=config.normalisation))
+    return TokenizerPair(src=tokenizers[0], tgt=tokenizers[-1], config=described), sentences
 
 
 def model_paths(config: TokenizerConfig) -> list[Path]:
@@ -161,27 +165,9 @@ def planned_vocab_sizes(config: TokenizerConfig) -> tuple[int, int]:
         MissingInputError, ReadWriteError, DataError: as `import_tokenizer`.
     """
     sizes = [import_tokenizer(path).tokenizer.vocab.size for path in model_paths(config)] or [config.vocab_size]
-    src, tgt = (padded_size(size, config.pad_to_multiple_of) for size in (sizes[0], sizes[-1]))
+    multiple = config.pad_to_multiple_of
+    src, tgt = (-(-size // multiple) * multiple for size in (sizes[0], sizes[-1]))
     return src, tgt
-
-
-def _codes(content: bytes, path: Path) -> bytes:
-    """The content of a file of merges, with a header.
-
-    Raises:
-        DataError: it is none.
-    """
-    codes = with_header(content)
-    try:
-        BpeCodes(codes)
-    except RuntimeError as error:
-        is_text = not re.search(rb"[\x00-\x08]", content) and str(error) != "not UTF-8"
-        reason = str(error) if is_text else "no text: another kind of file, or a damaged model"
-        raise DataError(
-            f"{path}: neither a sentencepiece model nor BPE codes of subword-nmt "
-            f"({reason if content else 'the file is empty'}); train a model with mtkit train-bpe"
-        ) from error
-    return codes
 
 
 def _with_special_tokens(

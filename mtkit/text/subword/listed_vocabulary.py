@@ -90,6 +90,11 @@ class ListedVocabulary(NamedVocabulary, ABC):
         """Return whether no text produces a token."""
         return (token_id < len(RESERVED_TOKENS) and token_id != UNK) or token_id >= self._first_unused
 
+    def with_unused(self, content: bytes, count: int) -> bytes:
+        """The content of the file with unused tokens that pad its vocabulary, as its second line."""
+        header, _, rest = content.partition(b"\n")
+        return header + b"\n" + _UNUSED + str(count).encode() + b"\n" + rest
+
     def text_names(self, tokens: Sequence[int | str]) -> list[str]:
         """The names of ids or names without control tokens; a name that the vocabulary lacks is kept."""
         names = [token if isinstance(token, str) else self._names[token] for token in tokens]
@@ -100,12 +105,6 @@ def unused_names(known: Iterable[str]) -> Iterator[str]:
     """Names of tokens that pad a vocabulary, without end, apart from those that it has."""
     taken = set(known)
     return (name for number in itertools.count() if (name := f"<unused{number}>") not in taken)
-
-
-def with_unused(content: bytes, count: int) -> bytes:
-    """The content of a file with a header, with unused tokens that pad its vocabulary, as its second line."""
-    header, _, rest = content.partition(b"\n")
-    return header + b"\n" + _UNUSED + str(count).encode() + b"\n" + rest
 
 
 def split_unused(lines: list[str]) -> tuple[int, list[str]]:
@@ -137,18 +136,16 @@ class BpeCodes(ListedVocabulary):
         self._ranks: dict[tuple[str, str], int] = {}
         for rank, pair in enumerate(pairs):
             self._ranks.setdefault(pair, rank)
-        super().__init__((_EMPTY_WORD, *self._symbol_names(pairs, extra)), num_unused=num_unused)
-
-    def _symbol_names(self, pairs: Iterable[tuple[str, str]], extra: str) -> Iterable[str]:
         merged = ["".join(pair) for pair in pairs]
         characters = sorted({*extra, *(c for symbol in merged for c in symbol.removesuffix(_END_OF_WORD))})
-        yield from (name for c in characters for name in (c + CONTINUES, c))
+        names = [_EMPTY_WORD, *(name for c in characters for name in (c + CONTINUES, c))]
         for symbol in merged:
             text = symbol.removesuffix(_END_OF_WORD)
             if text == symbol:
-                yield text + CONTINUES
+                names.append(text + CONTINUES)
             if text and (text != symbol or self._ends_as_symbol):
-                yield text
+                names.append(text)
+        super().__init__(names, num_unused=num_unused)
 
     def decode(self, lines: Sequence[Sequence[int | str]], *, num_threads: int = 1) -> list[str]:
         """The text of each sequence of ids or names; control tokens are dropped."""

@@ -25,7 +25,6 @@ from mtkit.text.subword.listed_vocabulary import (
     NamedVocabulary,
     WordPiece,
     unused_names,
-    with_unused,
 )
 from mtkit.text.subword.protobuf import PieceType, bytes_field, first_field, piece_field
 from mtkit.text.subword.sampling import SubwordSampler
@@ -148,10 +147,10 @@ class MappedVocabulary(NamedVocabulary):
         """Return whether no text produces a token."""
         return token_id in self._control
 
-    def with_control_tokens(self, names: Sequence[str]) -> bytes:
-        """The content of a file with further control tokens after all others."""
-        added = range(len(self._names), len(self._names) + len(names))
-        tokens = [*self._names, *names]
+    def with_unused(self, content: bytes, count: int) -> bytes:
+        """The content of the file with unused control tokens after all others."""
+        added = range(len(self._names), len(self._names) + count)
+        tokens = [*self._names, *itertools.islice(unused_names(self._names), count)]
         listed = replace(self.token_list, tokens=tokens, control=[*self.token_list.control, *added])
         return with_vocabulary(self.sentencepiece_model, listed)
 
@@ -174,22 +173,10 @@ def pad_vocabulary(model: bytes, multiple: int) -> bytes:
         multiple: 1 changes nothing.
     """
     vocabulary = open_vocabulary(model)
-    if vocabulary is None:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        known = processor.id_to_piece(list(range(processor.get_piece_size())))
-    else:
-        known = vocabulary.id_to_piece(range(vocabulary.vocab.size))
-    count = -len(known) % multiple
-    if not count:
-        return model
-    if isinstance(vocabulary, ListedVocabulary):
-        return with_unused(model, count)
-    names = list(itertools.islice(unused_names(known), count))
-    if isinstance(vocabulary, MappedVocabulary):
-        return vocabulary.with_control_tokens(names)
+    if vocabulary is not None:
+        count = -vocabulary.vocab.size % multiple
+        return vocabulary.with_unused(model, count) if count else model
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    known = processor.id_to_piece(list(range(processor.get_piece_size())))
+    names = itertools.islice(unused_names(known), -len(known) % multiple)
     return model + b"".join(piece_field(name, kind=PieceType.CONTROL) for name in names)
-
-
-def padded_size(size: int, multiple: int) -> int:
-    """The size of a vocabulary after padding."""
-    return -(-size // multiple) * multiple

@@ -88,20 +88,19 @@ class PieceLearner:
     def _words(self, line: str) -> Iterator[tuple[str, ...]]:
         """The units of each word of a line."""
         pieces: list[str] = self._processor.encode(self._tokenizer.model_text(line), out_type=str)
+        units: list[str] = []
+        for is_byte, run in groupby(pieces, self._bytes.__contains__):
+            if is_byte:
+                units += bytes(int(piece[3:5], 16) for piece in run).decode(errors="replace")
+            else:
+                units += chain.from_iterable([piece] if piece in self._scores else piece for piece in run)
         word: list[str] = []
-        for unit in self._units_of(pieces):
+        for unit in units:
             if unit.startswith(SPACE_MARK) and word:
                 yield tuple(word)
                 word = []
             word.append(unit)
         yield tuple(word)
-
-    def _units_of(self, pieces: Iterable[str]) -> Iterator[str]:
-        for is_byte, run in groupby(pieces, self._bytes.__contains__):
-            if is_byte:
-                yield from bytes(int(piece[3:5], 16) for piece in run).decode(errors="replace")
-            else:
-                yield from chain.from_iterable([piece] if piece in self._scores else piece for piece in run)
 
     def _old_ids(self, unit: str) -> tuple[int, ...]:
         """The old tokens of a unit; a character that the model lacks has those of its bytes, or is unknown."""

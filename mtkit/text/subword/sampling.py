@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterable
 
 import sentencepiece
 
@@ -38,20 +37,16 @@ class SubwordSampler:
         self._word = re.compile(".+" if spans_words else f"{SPACE_MARK}?[^{SPACE_MARK}]+|{SPACE_MARK}", re.DOTALL)
 
     def __call__(self, text: str, *, seed: int, alpha: float) -> list[int]:
-        """Token ids of the text; `bpe_dropout` and `sample_unigram` define alpha."""
-        rng = random.Random(seed)
-        normalised: str = self._processor.normalize(text)
-        sample = self.bpe_dropout if self._is_bpe else self.sample_unigram
-        return self._to_ids(s for word in self._word.findall(normalised) for s in sample(word, alpha, rng))
-
-    def _to_ids(self, segments: Iterable[str]) -> list[int]:
-        """The ids of segments.
+        """Token ids of the text; `bpe_dropout` and `sample_unigram` define alpha.
 
         A segment without a piece becomes its bytes; without byte fallback, adjacent unknown segments become one unk.
         """
+        rng = random.Random(seed)
+        normalised: str = self._processor.normalize(text)
+        sample = self.bpe_dropout if self._is_bpe else self.sample_unigram
         ids: list[int] = []
         unk = self._processor.unk_id()
-        for segment in segments:
+        for segment in (segment for word in self._word.findall(normalised) for segment in sample(word, alpha, rng)):
             number = self._ids.get(segment)
             if number is not None:
                 ids.append(number)

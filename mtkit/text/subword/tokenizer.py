@@ -131,11 +131,19 @@ class Tokenizer:
 
     def encode_as_tokens(self, lines: Sequence[str]) -> list[list[str]]:
         """The tokens of each line as `ids_to_tokens` writes them; every unknown character is a token of its own."""
-        ids = self.encode(lines)
-        return [
-            self._spell_out(line) if self.vocab.unk in tokens else self.ids_to_tokens(tokens)
-            for line, tokens in zip(lines, ids, strict=True)
-        ]
+        result: list[list[str]] = []
+        for line, ids in zip(lines, self.encode(lines), strict=True):
+            if self.vocab.unk not in ids:
+                result.append(self.ids_to_tokens(ids))
+                continue
+            # an unknown character never has the name of a token of the model
+            pieces: list[str] = self._processor.encode([self.model_text(line)], out_type=str)[0]
+            tokens: list[str] = []
+            for piece, token_id in zip(pieces, self._processor.piece_to_id(pieces), strict=True):
+                is_spelled = token_id == self.vocab.unk and not self._is_listed
+                tokens.extend(piece if is_spelled else [piece])
+            result.append(list(map(self._alphabet.unescape_token, tokens)))
+        return result
 
     def spell(self, line: str, ids: Sequence[int]) -> list[str]:
         """The tokens of a line, one for each of its ids, with unknown ones as they stand in the line."""
@@ -143,13 +151,6 @@ class Tokenizer:
             return self.ids_to_tokens(ids)
         tokens = self._processor.encode(self.model_text(line), out_type=str)
         return list(map(self._alphabet.unescape_token, tokens))
-
-    def _spell_out(self, line: str) -> list[str]:
-        """The tokens of a line with unknown characters. Such a token never has the name of a token of the model."""
-        tokens: list[str] = self._processor.encode([self.model_text(line)], out_type=str)[0]
-        is_unknown = [i == self.vocab.unk and not self._is_listed for i in self._processor.piece_to_id(tokens)]
-        parts = [list(each) if spell else [each] for each, spell in zip(tokens, is_unknown, strict=True)]
-        return [self._alphabet.unescape_token(part) for each in parts for part in each]
 
     def decode_tokens(self, lines: Sequence[Sequence[str]]) -> list[str]:
         """The text of tokens as `encode_as_tokens` writes them; one that the model lacks stands for its characters."""
