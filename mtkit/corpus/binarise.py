@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from mtkit.corpus.config import CleaningConfig
 from mtkit.corpus.order.loader import prefetch
-from mtkit.corpus.store import MANIFEST, SIDES, Manifest, SideStats, StoreWriter
+from mtkit.corpus.store import SIDES, Manifest, SideStats, StoreWriter
 from mtkit.display import count_of
 from mtkit.errors import DataError
 from mtkit.io.files import atomic_folder, hash_file
-from mtkit.io.records import write_record
 from mtkit.text.lines import Text, TextSubset, check_line_counts, line_numbers, path_of, read_lines
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.subword.tokenizer import Side
@@ -164,7 +163,7 @@ def binarise(
                 max_length=max_length,
                 max_length_line=line,
             )
-        manifest = Manifest(
+        Manifest(
             samples=writer.samples,
             tokenizer=tokenizers.hash(),
             src=stats["src"],
@@ -174,8 +173,7 @@ def binarise(
             report=report.as_json(),
             prefix=tuple(prefix),
             limit=src.limit if isinstance(src, TextSubset) else None,
-        )
-        write_record(temporary / MANIFEST, manifest.as_json())
+        ).write(temporary)
     return report
 
 

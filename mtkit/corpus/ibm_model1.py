@@ -79,28 +79,23 @@ class Lexicon:
         content = read_file(path)
         try:
             columns = safetensors.numpy.load(content)
-            targets = Ragged(columns["targets"], columns["offsets"])
-            lexicon = cls(targets, columns["probabilities"], columns["frequent"])
+            ids, offsets = columns["targets"], columns["offsets"]
+            probabilities, frequent = columns["probabilities"], columns["frequent"]
         except (SafetensorError, KeyError) as error:
             raise DamagedError(f"{path}: damaged: not a lexicon", _REMEDY) from error
-        if not lexicon._is_consistent():
-            raise DamagedError(f"{path}: damaged: its columns contradict each other", _REMEDY)
-        return lexicon
-
-    def _is_consistent(self) -> bool:
-        """Return whether all indices that the columns contain exist."""
-        offsets, ids, frequent = self.targets.offsets, self.targets.flat, self.frequent
-        columns = (offsets, ids, self.probabilities, frequent)
-        if [f"{each.dtype}{each.ndim}" for each in columns] != ["int641", "int321", "float161", "int321"]:
-            return False
-        return (
-            ids.shape == self.probabilities.shape
+        types = [f"{each.dtype}{each.ndim}" for each in (offsets, ids, probabilities, frequent)]
+        is_consistent = (  # all indices exist
+            types == ["int641", "int321", "float161", "int321"]
+            and ids.shape == probabilities.shape
             and offsets[:1].tolist() == [0]
             and int(offsets[-1]) == len(ids)
             and bool((np.diff(offsets) >= 0).all())
             and bool(((ids >= 0) & (ids < len(frequent))).all())
             and np.array_equal(np.sort(frequent), np.arange(len(frequent)))
         )
+        if not is_consistent:
+            raise DamagedError(f"{path}: damaged: its columns contradict each other", _REMEDY)
+        return cls(Ragged(ids, offsets), probabilities, frequent)
 
 
 _REMEDY = "in a run folder, mtkit preprocess rebuilds it"
@@ -133,9 +128,21 @@ def learn_lexicon(stores: Sequence[Store]) -> Lexicon:
         (np.searchsorted(keys, block_keys).astype(np.int32)[index], start) for block_keys, index, start in blocks
     ]
     probability = expectation_maximisation(keys // tgt_vocab.size, indexed)
-    counts = sum((_count_targets(store, tgt_vocab.size) for store in stores), np.zeros(tgt_vocab.size))
+    is_likely = probability >= MIN_PROB
+    keys, probability = keys[is_likely], probability[is_likely]
+    order = np.lexsort((-probability, keys // tgt_vocab.size))  # by source token, then the most probable first
+    keys = keys[order]
+    offsets = lengths_to_offsets(np.bincount(keys // tgt_vocab.size, minlength=src_vocab.size))
+    targets = Ragged((keys % tgt_vocab.size).astype(np.int32), offsets)
+    counts = np.zeros(tgt_vocab.size, dtype=np.int64)
+    for store in stores:
+        ids = store.all_ids("tgt").flat
+        for start in range(0, len(ids), BLOCK_PAIRS):
+            counts += np.bincount(ids[start : start + BLOCK_PAIRS], minlength=tgt_vocab.size)
+            store.release_pages()
     frequent = np.argsort(-counts, kind="stable").astype(np.int32)
-    return _build_lexicon(keys, probability, frequent, num_sources=src_vocab.size)
+    lexicon = Lexicon(targets, probability[order].astype(np.float16), frequent)
+    return lexicon.pruned(max_targets=MAX_TARGETS, min_prob=0.0)
 
 
 def expectation_maximisation(
@@ -160,20 +167,6 @@ def expectation_maximisation(
         # M step, eq. (6), (7): normalise the counts of each source token. 1e-30 guards sources with no mass.
         probability = count / np.maximum(np.bincount(source, count), 1e-30)[source]
     return probability
-
-
-def _build_lexicon(
-    keys: NDArray[np.int64], probability: NDArray[np.float64], frequent: NDArray[np.int32], *, num_sources: int
-) -> Lexicon:
-    num_targets = len(frequent)
-    is_likely = probability >= MIN_PROB
-    keys, probability = keys[is_likely], probability[is_likely]
-    order = np.lexsort((-probability, keys // num_targets))  # by source token, then the most probable first
-    keys = keys[order]
-    offsets = lengths_to_offsets(np.bincount(keys // num_targets, minlength=num_sources))
-    targets = Ragged((keys % num_targets).astype(np.int32), offsets)
-    lexicon = Lexicon(targets, probability[order].astype(np.float16), frequent)
-    return lexicon.pruned(max_targets=MAX_TARGETS, min_prob=0.0)
 
 
 def alignment_pairs(src: Ragged, tgt: Ragged, *, eos: int, num_targets: int) -> AlignmentPairs:
@@ -242,12 +235,3 @@ def _has_rare_token(rows: Ragged, seen: NDArray[np.int64]) -> NDArray[np.bool_]:
     """[R] whether a row has a token with fewer than MIN_COUNT occurrences so far."""
     sentence = np.repeat(np.arange(len(rows)), rows.lengths)
     return np.bincount(sentence[seen[rows.flat] < MIN_COUNT], minlength=len(rows)) > 0
-
-
-def _count_targets(store: Store, size: int) -> NDArray[np.int64]:
-    """[size] occurrences of each target id in a corpus."""
-    ids, counts = store.all_ids("tgt").flat, np.zeros(size, dtype=np.int64)
-    for start in range(0, len(ids), BLOCK_PAIRS):
-        counts += np.bincount(ids[start : start + BLOCK_PAIRS], minlength=size)
-        store.release_pages()
-    return counts

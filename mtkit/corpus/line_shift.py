@@ -65,7 +65,12 @@ def find_shift(src: Lines, tgt: Lines) -> int:
     """Return k if tgt[n + k] is the translation of src[n], and not tgt[n]; 0 if that is not sure."""
     src_lengths, tgt_lengths = (np.array([float(len(line.strip())) for line in side]) for side in (src, tgt))
     offsets = [offset for offset in range(-MAX_SHIFT, MAX_SHIFT + 1) if len(src) - abs(offset) >= MIN_LINES]
-    correlation = {offset: _correlation(*_aligned(src_lengths, tgt_lengths, offset)) for offset in offsets}
+    correlation = dict.fromkeys(offsets, 0.0)  # of the logarithms of lengths; 0 if one side has one length only
+    for offset in offsets:
+        both = np.stack(_aligned(src_lengths, tgt_lengths, offset))  # [2, N]
+        logs = np.log(both[:, (both > 0).all(axis=0)])
+        if logs.shape[1] >= MIN_LINES // 2 and (logs.std(axis=1) > 0).all():
+            correlation[offset] = float(np.corrcoef(logs)[0, 1])
     best = max(offsets, key=lambda offset: correlation[offset], default=0)
     if best == 0 or correlation[best] - correlation[0] < MIN_CORRELATION_GAIN:
         return 0
@@ -97,15 +102,6 @@ def _token_ids(lines: Lines) -> tuple[Sequence[list[int]], int]:
     ids = {token: number for number, token in enumerate(known)}
     rows = [[ids[token] for token in line if token in ids] for line in tokens]
     return rows, len(ids)
-
-
-def _correlation(src: NDArray[np.float64], tgt: NDArray[np.float64]) -> float:
-    """Correlation of the logarithms of lengths [N]; 0 if one side has one length only."""
-    both = np.stack([src, tgt])  # [2, N]
-    logs = np.log(both[:, (both > 0).all(axis=0)])
-    if logs.shape[1] < MIN_LINES // 2 or (logs.std(axis=1) == 0).any():
-        return 0.0
-    return float(np.corrcoef(logs)[0, 1])
 
 
 def _lexicon_gain(src: Sequence[list[int]], tgt: Sequence[list[int]], *, num_sources: int, num_targets: int) -> float:

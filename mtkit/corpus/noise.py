@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.corpus.config import BartNoiseConfig, LanguageModelConfig, MLMMaskingConfig, SpanCorruptionConfig
-from mtkit.corpus.order.hash_rng import IntArray, RowRandom, ragged_index
+from mtkit.corpus.order.hash_rng import RowRandom, ragged_index
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 from mtkit.corpus.store import Store
 from mtkit.text.normalise import SPACE_MARK
@@ -109,7 +108,14 @@ class SpanCorruption:
     def __call__(self, rows: Ragged, rng: RowRandom) -> NoisedBatch:
         """Replace spans by sentinels."""
         lengths = rows.lengths
-        num_removed, num_spans = self._span_counts(lengths)
+        has_text = lengths > 0
+        # [R] tokens to remove, and spans to remove them in
+        num_removed = np.rint(lengths * self.config.noise_density)
+        num_removed = np.clip(num_removed, 1, np.maximum(lengths - 2, 1)).astype(np.int64)
+        max_spans = np.minimum(num_removed, np.maximum(lengths - num_removed - 1, 1))
+        num_spans = np.rint(num_removed / self.config.mean_span_length).astype(np.int64)
+        num_spans = np.minimum(np.clip(num_spans, 1, max_spans), len(self.vocab.sentinels) - 1) * has_text
+        num_removed *= has_text
         kept_lengths = rng.random_partition(lengths - num_removed, num_spans, _KEPT)  # [all spans]
         span_lengths = rng.random_partition(num_removed, num_spans, _REMOVED)  # [all spans]
         parts = np.stack([kept_lengths, span_lengths], 1).ravel()
@@ -123,21 +129,12 @@ class SpanCorruption:
         ids[span_starts] = sentinels
         is_removed[span_starts] = False
         src = Ragged(ids[~is_removed], lengths_to_offsets(lengths - num_removed + num_spans))
-        has_text = lengths > 0
         ends = lengths_to_offsets(num_removed)[1:][has_text]
         final_sentinels = self.vocab.sentinels[num_spans[has_text]]
         # Where the end of a row and the start of the next coincide, np.insert puts the row's final sentinel first.
         where = np.concatenate([ends, lengths_to_offsets(span_lengths)[:-1]])
         tgt = np.insert(removed_ids, where, np.concatenate([final_sentinels, sentinels]))
         return NoisedBatch(src, Ragged(tgt, lengths_to_offsets(num_removed + num_spans + has_text)))
-
-    def _span_counts(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
-        """The numbers of tokens to remove from rows of these lengths [R], and of spans to remove them in; [R] each."""
-        removed = np.clip(np.rint(lengths * self.config.noise_density), 1, np.maximum(lengths - 2, 1)).astype(np.int64)
-        max_spans = np.minimum(removed, np.maximum(lengths - removed - 1, 1))
-        spans = np.clip(np.rint(removed / self.config.mean_span_length).astype(np.int64), 1, max_spans)
-        has_text = lengths > 0
-        return removed * has_text, np.minimum(spans, len(self.vocab.sentinels) - 1) * has_text
 
 
 class BartNoise:
@@ -151,6 +148,10 @@ class BartNoise:
 
     def __init__(self, config: BartNoiseConfig, vocab: NoiseVocab) -> None:
         self.config, self.vocab = config, vocab
+        # P(length <= k) of a span for k = 0, 1, ..., up to 20 standard deviations above the mean
+        mean = config.mean_span_length
+        counts = range(int(mean + 20 * math.sqrt(mean) + 20))
+        self._poisson_cdf = np.cumsum([math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in counts])
 
     def __call__(self, rows: Ragged, rng: RowRandom) -> NoisedBatch:
         """Corrupt each sentence by the steps whose rate is not 0."""
@@ -162,7 +163,8 @@ class BartNoise:
             src = self._infill(src, rng)
         if config.deletion_rate:
             stays = rng.uniform(src.lengths, _DELETED) >= config.deletion_rate
-            lengths = np.bincount(ragged_index(src.lengths).row[stays], minlength=len(src))
+            row, _ = ragged_index(src.lengths)
+            lengths = np.bincount(row[stays], minlength=len(src))
             src = Ragged(src.flat[stays], lengths_to_offsets(lengths))
         if config.masking_rate:
             masked = rng.uniform(src.lengths, _MASKED) < config.masking_rate
@@ -202,13 +204,6 @@ class BartNoise:
         ids = np.append(rows.flat, self.vocab.mask)[lengths_to_offsets(width)[:-1]]
         ids[is_mask] = self.vocab.mask
         return Ragged(ids, lengths_to_offsets(new_lengths))
-
-    @cached_property
-    def _poisson_cdf(self) -> NDArray[np.float64]:
-        """P(length <= k) for k = 0, 1, ..., up to 20 standard deviations above the mean."""
-        mean = self.config.mean_span_length
-        counts = range(int(mean + 20 * math.sqrt(mean) + 20))
-        return np.cumsum([math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in counts])
 
 
 class MLMMasking:

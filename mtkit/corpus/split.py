@@ -194,20 +194,16 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
                 raise DataError(f"{docid}:{findings.pairs}: blank; write the name of a document on each line")
             position = position_of(f"document {document}")
         positions.append(position)
-    _add_lengths(findings, np.array(lengths, dtype=np.int64).reshape(-1, 2))
-    sides = np.array(texts, dtype=np.int64).reshape(-1, 2)
-    return PairPositions(np.array(positions), sides, docid is not None, findings)
-
-
-def _add_lengths(findings: TextFindings, lengths: NDArray[np.int64]) -> None:
-    """Count odd lengths, from [N, 2] characters of both sides."""
-    findings.longest = int(lengths.max(initial=0))
-    both = lengths[(lengths > 0).all(axis=1)]
+    characters = np.array(lengths, dtype=np.int64).reshape(-1, 2)  # [N, 2] of both sides
+    findings.longest = int(characters.max(initial=0))
+    both = characters[(characters > 0).all(axis=1)]
     if len(both):
         ratio = both[:, 0] / both[:, 1]
         relative = ratio / np.median(ratio)
         is_odd = (np.maximum(relative, 1 / relative) > ODD_RATIO) & (both.max(axis=1) > ODD_CHARACTERS)
         findings.odd = int(is_odd.sum())
+    sides = np.array(texts, dtype=np.int64).reshape(-1, 2)
+    return PairPositions(np.array(positions), sides, docid is not None, findings)
 
 
 @dataclass

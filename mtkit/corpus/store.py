@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 from mtkit.errors import DamagedError
 from mtkit.io.files import changed_files, translate_read_errors
-from mtkit.io.records import read_record
+from mtkit.io.records import read_record, write_record
 from mtkit.text.subword.tokenizer import Side
 from mtkit.text.vocab import Vocab
 
@@ -80,19 +80,13 @@ class Manifest:
     prefix: tuple[int, ...] = ()
     limit: int | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        """The manifest as JSON values."""
-        return {"format": FORMAT, **asdict(self)}
+    def write(self, folder: Path) -> None:
+        """Write the file that `read_manifest` reads.
 
-    @classmethod
-    def of_json(cls, content: Any) -> Manifest:
-        """Read the result of `as_json`; KeyError or TypeError for any other content."""
-        fields = dict(content)
-        fields.pop("format")
-        sides = {side: SideStats(**fields[side] | {"vocab": Vocab(**fields[side]["vocab"])}) for side in SIDES}
-        columns = {name: Column(**column) for name, column in fields["columns"].items()}
-        prefix = tuple(map(int, fields.get("prefix", ())))
-        return cls(**fields | sides | {"columns": columns, "prefix": prefix})
+        Raises:
+            ReadWriteError: the file cannot be written.
+        """
+        write_record(folder / MANIFEST, {"format": FORMAT, **asdict(self)})
 
 
 class Store:
@@ -191,9 +185,12 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     fields = read_record(path, remedy=_REMEDY)
     try:
-        version = fields["format"]
+        version = fields.pop("format")
         if version == FORMAT:
-            return Manifest.of_json(fields)
+            sides = {side: SideStats(**fields[side] | {"vocab": Vocab(**fields[side]["vocab"])}) for side in SIDES}
+            columns = {name: Column(**column) for name, column in fields["columns"].items()}
+            prefix = tuple(map(int, fields.get("prefix", ())))
+            return Manifest(**fields | sides | {"columns": columns, "prefix": prefix})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(f"{path}: damaged: not the manifest of a corpus", _REMEDY) from error
     raise DamagedError(f"{path}: has format {version}, this mtkit reads format {FORMAT}", _REMEDY)

@@ -79,18 +79,13 @@ def fetch(corpus: str, folder: Path, *, base: str | None = None, progress: Progr
     address, checksums = KNOWN[corpus]
     with translate_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    paths = [_path_inside(folder, name) for name in checksums]
-    for path in paths:
-        fetch_file((base or address) + urllib.parse.quote(path.name), path, checksums[path.name], progress=progress)
-    return paths
-
-
-def _path_inside(folder: Path, name: str) -> Path:
-    """The path of a file in a folder; ValueError if the name would lead outside it."""
-    parts = PurePosixPath(name).parts
-    if len(parts) != 1 or parts[0] in ("..", "/") or "\\" in name:
-        raise ValueError(f"{name!r} is not a plain file name")
-    return folder / name
+    for name in checksums:  # none leads outside the folder
+        parts = PurePosixPath(name).parts
+        if len(parts) != 1 or parts[0] in ("..", "/") or "\\" in name:
+            raise ValueError(f"{name!r} is not a plain file name")
+    for name, checksum in checksums.items():
+        fetch_file((base or address) + urllib.parse.quote(name), folder / name, checksum, progress=progress)
+    return [folder / name for name in checksums]
 
 
 def fetch_file(url: str, path: Path, sha256: str, *, progress: Progress = _ignore) -> None:
@@ -107,9 +102,24 @@ def fetch_file(url: str, path: Path, sha256: str, *, progress: Progress = _ignor
     """
     if _exists(path, sha256):  # also in a folder that cannot be written
         return
+    part = path.with_name(path.name + ".part")
     with OutputLock(path):
-        if not _exists(path, sha256):  # nor has another process downloaded it meanwhile
-            _download_and_verify(url, path, sha256, progress)
+        if _exists(path, sha256):  # another process downloaded it meanwhile
+            return
+        refuse_special_file(part)
+        was_resumed = _download(url, part, progress)
+        checksum = hash_file(part)
+        if checksum != sha256 and was_resumed:
+            part.unlink()
+            _download(url, part, progress)
+            checksum = hash_file(part)
+        if checksum != sha256:
+            part.unlink()
+            raise DataError(f"{url}: has the checksum {checksum}, expected {sha256}; the file was not kept")
+        with translate_write_errors(path):
+            flush_to_disk(part)
+            part.replace(path)
+            flush_to_disk(path.parent)
 
 
 def _exists(path: Path, sha256: str) -> bool:
@@ -118,24 +128,6 @@ def _exists(path: Path, sha256: str) -> bool:
     if hash_file(path) != sha256:
         raise DataError(f"{path}: exists with a checksum other than expected; move it away to download it again")
     return True
-
-
-def _download_and_verify(url: str, path: Path, sha256: str, progress: Progress) -> None:
-    part = path.with_name(path.name + ".part")
-    refuse_special_file(part)
-    was_resumed = _download(url, part, progress)
-    checksum = hash_file(part)
-    if checksum != sha256 and was_resumed:
-        part.unlink()
-        _download(url, part, progress)
-        checksum = hash_file(part)
-    if checksum != sha256:
-        part.unlink()
-        raise DataError(f"{url}: has the checksum {checksum}, expected {sha256}; the file was not kept")
-    with translate_write_errors(path):
-        flush_to_disk(part)
-        part.replace(path)
-        flush_to_disk(path.parent)
 
 
 def _download(url: str, part: Path, progress: Progress) -> bool:

@@ -61,13 +61,21 @@ class FileLock:
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not _is_open_file(self.path, handle):
+                try:
+                    is_open_file = os.path.samestat(os.lstat(self.path), os.fstat(handle))
+                except FileNotFoundError:
+                    is_open_file = False
+                if not is_open_file:
                     os.close(handle)
                     return None
                 os.ftruncate(handle, 0)
                 os.write(handle, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode())
             except BlockingIOError as error:
-                holder = _holder(handle)
+                try:
+                    content = parse_json(os.pread(handle, 4096, 0))
+                    holder = f"process {content['pid']} on host {content['host']}"
+                except (ValueError, KeyError, TypeError):  # locked just now, the pid is not written yet
+                    holder = "another process"
                 os.close(handle)
                 raise BusyError(f"{self.subject}: locked by {holder}; wait for that process or end it") from error
             except OSError:
@@ -143,19 +151,3 @@ def clean_up_folder(folder: Path) -> None:
 
 
 os.register_at_fork(after_in_child=FileLock._close_in_child)
-
-
-def _is_open_file(path: Path, handle: int) -> bool:
-    """Return whether the path still names the open file."""
-    try:
-        return os.path.samestat(os.lstat(path), os.fstat(handle))
-    except FileNotFoundError:
-        return False
-
-
-def _holder(handle: int) -> str:
-    try:
-        holder = parse_json(os.pread(handle, 4096, 0))
-        return f"process {holder['pid']} on host {holder['host']}"
-    except (ValueError, KeyError, TypeError):  # locked just now, the pid is not written yet
-        return "another process"

@@ -139,26 +139,11 @@ class PartFile:
         """
         if not self.part.exists() or not self.part.stat().st_size:
             return
-        header, records = self._read_journal()
-        if header != self._header:
-            raise DataError(f"{self.part}: {_difference(header, self._header)}; {_START_OVER}")
-        sizes = [file.size() for file in self.files]
-        self.resumed, self._journal_bytes = next(
-            each
-            for each in reversed(records)
-            if all(size >= kept for size, kept in zip(sizes, each[0].bytes, strict=False))
-        )
-        for file, size, digest in zip(self.files, self.resumed.bytes, self.resumed.outputs, strict=False):
-            if not file.keep(size, digest):
-                raise DataError(f"{file.part}: changed since it was written; {_START_OVER}")
-
-    def _read_journal(self) -> tuple[Any, list[tuple[LineRecord, int]]]:
-        """The header, and each record with the number of bytes up to its end; the first one is of no lines."""
         try:
             with translate_read_errors(self.journal):
                 first, *lines = self.journal.read_bytes().split(b"\n")[:-1]  # an incomplete last line is left out
             header, end = parse_json(first)["header"], len(first) + 1
-            records = [(LineRecord(), end)]
+            records = [(LineRecord(), end)]  # each with the number of bytes up to its end
             for line in lines:
                 end += len(line) + 1
                 record = LineRecord(**parse_json(line))
@@ -168,7 +153,23 @@ class PartFile:
         except (MissingInputError, ValueError, KeyError, TypeError) as error:
             message = f"{self.journal.name}, which says what {self.part.name} is made from, is missing or damaged"
             raise DataError(f"{self.part}: {message}; {_START_OVER}") from error
-        return header, records
+        if header != self._header:
+            reason = "written by another version of mtkit"
+            if isinstance(header, dict):
+                keys = [key for key in {**header, **self._header} if header.get(key) != self._header.get(key)]
+                reason = "was written with " + ", ".join(
+                    f"{key} {_short(header.get(key))}, not {_short(self._header.get(key))}" for key in keys
+                )
+            raise DataError(f"{self.part}: {reason}; {_START_OVER}")
+        sizes = [file.size() for file in self.files]
+        self.resumed, self._journal_bytes = next(
+            each
+            for each in reversed(records)
+            if all(size >= kept for size, kept in zip(sizes, each[0].bytes, strict=False))
+        )
+        for file, size, digest in zip(self.files, self.resumed.bytes, self.resumed.outputs, strict=False):
+            if not file.keep(size, digest):
+                raise DataError(f"{file.part}: changed since it was written; {_START_OVER}")
 
     def write(self, *texts: str | None) -> None:
         """Append a line to each file, or none to those with None.
@@ -301,14 +302,6 @@ class GrowingFile:
         """Rename FILE.part to FILE."""
         with translate_write_errors(self.path):
             replace_file(self.part, self.path)
-
-
-def _difference(old: Any, new: Mapping[str, Any]) -> str:
-    """The keys in which two headers differ."""
-    if not isinstance(old, dict):
-        return "written by another version of mtkit"
-    keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    return "was written with " + ", ".join(f"{key} {_short(old.get(key))}, not {_short(new.get(key))}" for key in keys)
 
 
 def _short(value: Any) -> str:

@@ -177,22 +177,19 @@ def _parts(line: str, places: Sequence[Place]) -> list[str | Place | None]:
     """Text, copies, and None for a joint, of a line; a space beside a copy is no part of the text."""
     parts: list[str | Place | None] = []
     end = 0
-    for place in places:
-        text = line[end : place.start]
-        parts += _text_parts(text, after_copy=bool(end), before_copy=True) if place.start or end else []
-        parts.append(place)
-        end = place.end
-    return [*parts, *(_text_parts(line[end:], after_copy=bool(places), before_copy=False) if line[end:] else [])]
-
-
-def _text_parts(text: str, *, after_copy: bool, before_copy: bool) -> list[str | None]:
-    if after_copy and before_copy and text in ("", " "):
-        return [] if text else [None]
-    parts: list[str | None] = []
-    if after_copy and not text.startswith(" "):
-        parts.append(None)
-    inner = text[after_copy and text.startswith(" ") : len(text) - (before_copy and text.endswith(" "))]
-    parts += [inner] if inner else []
-    if before_copy and not text.endswith(" "):
-        parts.append(None)
+    for place in (*places, None):
+        text = line[end : None if place is None else place.start]
+        is_after_copy, is_before_copy = end > 0, place is not None
+        if is_after_copy and is_before_copy and text in ("", " "):
+            parts += [] if text else [None]
+        elif text:
+            if is_after_copy and not text.startswith(" "):
+                parts.append(None)
+            inner = text[is_after_copy and text.startswith(" ") : len(text) - (is_before_copy and text.endswith(" "))]
+            parts += [inner] if inner else []
+            if is_before_copy and not text.endswith(" "):
+                parts.append(None)
+        if place is not None:
+            parts.append(place)
+            end = place.end
     return parts

@@ -45,14 +45,7 @@ THREE_LETTERS: dict[str, str] = dict(
         "tha:th tur:tr ukr:uk urd:ur vie:vi yor:yo zho:zh zul:zu",
     )
 )
-SIMILAR = (
-    {"no", "nb", "nn", "da"},
-    {"hr", "bs", "sr"},
-    {"id", "ms"},
-    {"cs", "sk"},
-)
-
-
+SIMILAR = ({"no", "nb", "nn", "da"}, {"hr", "bs", "sr"}, {"id", "ms"}, {"cs", "sk"})
 CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # as recipes and options may have it
 
 

@@ -7,7 +7,7 @@ of a row of a batch (`RowRandom`) depend on the row's key alone: a sentence is c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,14 +139,7 @@ class RowRandom:
         return np.bincount(part, minlength=int(num_parts.sum()))
 
 
-class RaggedIndex(NamedTuple):
-    """The row and the column of every element of concatenated rows."""
-
-    row: IntArray
-    column: IntArray
-
-
-def ragged_index(lengths: IntArray) -> RaggedIndex:
-    """Row and column of every element of rows of these lengths [R]."""
+def ragged_index(lengths: IntArray) -> tuple[IntArray, IntArray]:
+    """Row and column of every element of concatenated rows of these lengths [R]."""
     row = np.repeat(np.arange(len(lengths)), lengths)
-    return RaggedIndex(row, np.arange(len(row)) - np.repeat(lengths_to_offsets(lengths)[:-1], lengths))
+    return row, np.arange(len(row)) - np.repeat(lengths_to_offsets(lengths)[:-1], lengths)

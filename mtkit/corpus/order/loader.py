@@ -71,15 +71,14 @@ _Plan = tuple[int, SegmentedWindow, list[UpdateRows]]  # window number, its data
 class _CorpusSlice:
     """The samples [N] of one corpus in a window; `start` is the number of the corpus' first sample among all."""
 
-    corpus: Corpus
+    store: Store
     start: int
     sample: NDArray[np.int64]
     epoch: NDArray[np.int64]
 
-    @property
-    def store(self) -> Store:
-        """The store of the corpus."""
-        return get_store(self.corpus)
+    def random(self, seed: int) -> RowRandom:
+        """Random numbers of each sample in its epoch."""
+        return RowRandom.of(seed, self.start + self.sample, self.epoch)
 
 
 class CancelledError(Exception):
@@ -106,34 +105,36 @@ class SubwordSegmenter:
 
         Raises:
             CancelledError: the event was set; sampling takes seconds, and the result is no longer needed.
+            ValueError: some corpora have a loss mask and others not.
         """
         order = np.lexsort((window.epoch, window.sample, window.corpus))
         corpus, sample, epoch = window.corpus[order], window.sample[order], window.epoch[order]
         starts = np.cumsum((0, *(len(get_store(each)) for each in self.corpora)))
-        slices: list[NoisedBatch] = []
+        batches: list[NoisedBatch] = []
         for number, each in enumerate(self.corpora):
             here = corpus == number
-            slices.append(
-                self._segment_slice(_CorpusSlice(each, int(starts[number]), sample[here], epoch[here]), cancelled)
-            )
-        return SegmentedWindow(
-            Ragged.concat([each.src for each in slices]),
-            Ragged.concat([each.tgt for each in slices]),
-            starts[corpus] + sample,
-            concat_loss_masks([each.loss_mask for each in slices]),
-        )
-
-    def _segment_slice(self, part: _CorpusSlice, cancelled: Event) -> NoisedBatch:
-        src = self._segment_side(part, "src", cancelled)
-        if not isinstance(part.corpus, DenoisingCorpus):
+            part = _CorpusSlice(get_store(each), int(starts[number]), sample[here], epoch[here])
+            src = self._segment_side(part, "src", cancelled)
+            if isinstance(each, DenoisingCorpus):
+                batches.append(each.apply_noise(src, part.random(hash_seed(self.seed, _NOISE_SEED))))
+                continue
             pair = src, self._segment_side(part, "tgt", cancelled)
-            return NoisedBatch(*(self._with_variants(pair, part) if self.tokenizers.config.robustness else pair))
-        rng = RowRandom.of(hash_seed(self.seed, _NOISE_SEED), part.start + part.sample, part.epoch)
-        return part.corpus.apply_noise(src, rng)
+            batches.append(
+                NoisedBatch(*(self._with_variants(pair, part) if self.tokenizers.config.robustness else pair))
+            )
+        masks = [batch.loss_mask for batch in batches if batch.loss_mask is not None]
+        if masks and len(masks) < len(batches):
+            raise ValueError("masked text (noise.kind mlm) cannot be mixed with other training data")
+        return SegmentedWindow(
+            Ragged.concat([batch.src for batch in batches]),
+            Ragged.concat([batch.tgt for batch in batches]),
+            starts[corpus] + sample,
+            Ragged.concat(masks) if masks else None,
+        )
 
     def _with_variants(self, pair: tuple[Ragged, Ragged], part: _CorpusSlice) -> tuple[Ragged, Ragged]:
         """Both sides of the samples, a share of them in another form; none exceeds the longest stored sentence."""
-        bits = RowRandom.of(hash_seed(self.seed, _VARIANT_SEED), part.start + part.sample, part.epoch).keys  # [N]
+        bits = part.random(hash_seed(self.seed, _VARIANT_SEED)).keys  # [N]
         rows = np.flatnonzero(uniform01(bits) < self.tokenizers.config.robustness)
         choice = (bits[rows] & np.uint64((1 << _CHOICE_BITS) - 1)).tolist()
         texts = [
@@ -152,16 +153,15 @@ class SubwordSegmenter:
         return src, tgt
 
     def _segment_side(self, part: _CorpusSlice, side: Side, cancelled: Event) -> Ragged:
-        stored = part.store.all_ids(side).take(part.sample)
-        return self._sample_segmentations(stored, part, side, cancelled) if self.subword_regularization > 0 else stored
-
-    def _sample_segmentations(self, stored: Ragged, part: _CorpusSlice, side: Side, cancelled: Event) -> Ragged:
-        """Sample segmentations; one that is longer than the longest stored sentence is replaced by the stored one.
+        """Stored or sampled segmentations; a sample that is longer than the longest stored sentence is not used.
 
         So no sentence exceeds the token budget or the table of positions that the stored sentences fit into. Those
         with copy tokens stay as they are stored.
         """
-        tokenizer = self.tokenizers.src if side == "src" else self.tokenizers.tgt
+        stored = part.store.all_ids(side).take(part.sample)
+        if not self.subword_regularization:
+            return stored
+        tokenizer = self.tokenizers.of(side)
         max_length = part.store.stats(side).max_length
         prefix = part.store.manifest.prefix if side == "src" else ()
         copy_ids = self.tokenizers.copy_ids(side)
@@ -174,18 +174,6 @@ class SubwordSegmenter:
             ids, old = [*prefix, *ids], stored[row].tolist()
             rows.append(ids if len(ids) <= max_length and copy_ids.isdisjoint(old) else old)
         return Ragged.of(rows)
-
-
-def concat_loss_masks(loss_masks: Sequence[Ragged | None]) -> Ragged | None:
-    """The loss masks of all parts, or None if no part has one.
-
-    Raises:
-        ValueError: some parts have a mask and others not.
-    """
-    masks = [mask for mask in loss_masks if mask is not None]
-    if masks and len(masks) < len(loss_masks):
-        raise ValueError("masked text (noise.kind mlm) cannot be mixed with other training data")
-    return Ragged.concat(masks) if masks else None
 
 
 @dataclass(frozen=True, order=True)
@@ -331,22 +319,22 @@ class Loader:
 
     def _update(self, data: SegmentedWindow, rows: UpdateRows, next_position: DataPosition) -> UpdateData:
         lengths = [(data.src.lengths[batch] + 1, data.tgt.lengths[batch] + 1) for batch in rows]
+        vocabs = self._tokenizers.src.vocab, self._tokenizers.tgt.vocab
+        batches = []
         batches_per_rank = -(-len(rows) // self._world_size)
-        of_rank = [number * self._world_size + self._rank for number in range(batches_per_rank)]
-        no_rows = np.empty(0, dtype=np.int64)
+        for number in range(self._rank, batches_per_rank * self._world_size, self._world_size):
+            of_batch = rows[number] if number < len(rows) else np.empty(0, dtype=np.int64)
+            src, tgt = data.src.take(of_batch), data.tgt.take(of_batch)
+            loss_mask = None if data.loss_mask is None else data.loss_mask.take(of_batch)
+            batches.append(collate(src, tgt, data.sample_ids[of_batch], *vocabs, loss_mask=loss_mask))
         return UpdateData(
-            batches=[self._batch(data, rows[number] if number < len(rows) else no_rows) for number in of_rank],
+            batches=batches,
             next_position=next_position,
             sentences=sum(map(len, rows)),
-            src_tokens=sum(int(src.sum()) for src, _ in lengths),
-            tgt_tokens=sum(int(tgt.sum()) for _, tgt in lengths),
-            padded_tokens=sum(padded_tokens(src, tgt) for src, tgt in lengths),
+            src_tokens=sum(int(of_src.sum()) for of_src, _ in lengths),
+            tgt_tokens=sum(int(of_tgt.sum()) for _, of_tgt in lengths),
+            padded_tokens=sum(padded_tokens(of_src, of_tgt) for of_src, of_tgt in lengths),
         )
-
-    def _batch(self, data: SegmentedWindow, rows: NDArray[np.int64]) -> Batch:
-        src, tgt = self._tokenizers.src.vocab, self._tokenizers.tgt.vocab
-        loss_mask = None if data.loss_mask is None else data.loss_mask.take(rows)
-        return collate(data.src.take(rows), data.tgt.take(rows), data.sample_ids[rows], src, tgt, loss_mask=loss_mask)
 
 
 def eval_batches(corpus: Corpus, *, batch_tokens: int) -> Iterator[Batch]:

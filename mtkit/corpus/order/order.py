@@ -7,7 +7,6 @@ corpora, the seed and its own number, and on no earlier window, so that training
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -74,53 +73,31 @@ class DataOrder:
 
     def window(self, number: int) -> SampleWindow:
         """Window `number` >= 0."""
+        total = sum(self.sizes)
         if self.weights is None:
-            return self._epoch_window(number)
-        return self._mixture_window(number, self.weights)
-
-    def _epoch_window(self, number: int) -> SampleWindow:
-        """A slice of the epoch's permutation of all samples; the slices of an epoch differ in size by at most 1."""
-        total, num_windows = sum(self.sizes), int(self.windows_per_epoch)
-        epoch, window = divmod(number, num_windows)
-        indices = np.arange(window * total // num_windows, (window + 1) * total // num_windows)
-        samples = permute(indices, total, hash_seed(self.seed, epoch))
-        starts = np.cumsum((0, *self.sizes))
-        corpus = np.searchsorted(starts, samples, side="right") - 1
-        return SampleWindow(corpus=corpus, sample=samples - starts[corpus], epoch=np.full(len(samples), epoch))
-
-    def _mixture_window(self, number: int, weights: Sequence[float]) -> SampleWindow:
-        count = min(sum(self.sizes), self.window_size)
-        shares = [max(1, round(weight / sum(weights) * _SHARE_UNITS)) for weight in weights]
-        parts = [
-            self._corpus_samples(corpus, number * count, count, (share, sum(shares)))
-            for corpus, share in enumerate(shares)
-        ]
-        return SampleWindow(
-            corpus=np.concatenate([part.corpus for part in parts]),
-            sample=np.concatenate([part.sample for part in parts]),
-            epoch=np.concatenate([part.epoch for part in parts]),
-        )
-
-    def _corpus_samples(self, corpus: int, start: int, count: int, share: tuple[int, int]) -> SampleWindow:
-        """The samples that one corpus contributes to samples start ... start + count - 1 of the mixture.
-
-        Up to sample i of the mixture a corpus has contributed i · share[0] // share[1] samples, so that the windows
-        need no common state.
-        """
-        size = self.sizes[corpus]
-        first, end = start * share[0] // share[1], (start + count) * share[0] // share[1]
-        samples, epochs = [], []
-        while first < end:
-            epoch, index = divmod(first, size)
-            length = min(size - index, end - first)
-            samples.append(permute(np.arange(index, index + length), size, hash_seed(self.seed, epoch, corpus)))
-            epochs.append(np.full(length, epoch))
-            first += length
-        no_samples = np.empty(0, dtype=np.int64)
-        sample = np.concatenate([no_samples, *samples])
-        return SampleWindow(
-            corpus=np.full(len(sample), corpus), sample=sample, epoch=np.concatenate([no_samples, *epochs])
-        )
+            # a slice of the epoch's permutation of all samples; the slices of an epoch differ in size by at most 1
+            num_windows = int(self.windows_per_epoch)
+            epoch, window = divmod(number, num_windows)
+            indices = np.arange(window * total // num_windows, (window + 1) * total // num_windows)
+            samples = permute(indices, total, hash_seed(self.seed, epoch))
+            starts = np.cumsum((0, *self.sizes))
+            corpus = np.searchsorted(starts, samples, side="right") - 1
+            return SampleWindow(corpus=corpus, sample=samples - starts[corpus], epoch=np.full(len(samples), epoch))
+        # Up to sample i of the mixture a corpus has contributed i · share // sum(shares) samples, so that the windows
+        # need no common state.
+        count = min(total, self.window_size)
+        shares = [max(1, round(weight / sum(self.weights) * _SHARE_UNITS)) for weight in self.weights]
+        rows = [np.empty((3, 0), dtype=np.int64)]  # [3, N] corpus, sample and epoch
+        for number_of_corpus, (size, share) in enumerate(zip(self.sizes, shares, strict=True)):
+            first, end = number * count * share // sum(shares), (number + 1) * count * share // sum(shares)
+            while first < end:
+                epoch, index = divmod(first, size)
+                length = min(size - index, end - first)
+                key = hash_seed(self.seed, epoch, number_of_corpus)
+                samples = permute(np.arange(index, index + length), size, key)
+                rows.append(np.stack([np.full(length, number_of_corpus), samples, np.full(length, epoch)]))
+                first += length
+        return SampleWindow(*np.concatenate(rows, axis=1))
 
 
 def plan_updates(
