@@ -136,7 +136,7 @@ def learn_lexicon(stores: Sequence[Store]) -> Lexicon:
     targets = Ragged((keys % tgt_vocab.size).astype(np.int32), offsets)
     counts = np.zeros(tgt_vocab.size, dtype=np.int64)
     for store in stores:
-        ids = store.all_ids("tgt").flat
+        ids = store.ids("tgt").flat
         for start in range(0, len(ids), BLOCK_PAIRS):
             counts += np.bincount(ids[start : start + BLOCK_PAIRS], minlength=tgt_vocab.size)
             store.release_pages()
@@ -190,7 +190,7 @@ def _sentence_blocks(stores: Sequence[Store], num_sources: int, num_targets: int
     for store in stores:
         for start, end in _blocks_of_pairs(store):
             rows, counts = np.arange(start, end), _count_pairs(store, start, end)
-            sides = store.all_ids("src").take(rows), store.all_ids("tgt").take(rows)
+            sides = store.ids("src").take(rows), store.ids("tgt").take(rows)
             if is_large:
                 # A large corpus repeats its frequent tokens far more often than estimation needs. The budget goes to
                 # sentences with a token that is still rare, so that the end of the corpus contributes its new words.
@@ -227,7 +227,7 @@ def _chunks(store: Store) -> Iterator[tuple[int, NDArray[np.int64]]]:
 
 def _count_pairs(store: Store, start: int, end: int) -> NDArray[np.int64]:
     """[end - start] token pairs of each sentence, eos of the source included."""
-    src, tgt = (np.diff(store.all_ids(side).offsets[start : end + 1]) for side in SIDES)
+    src, tgt = (np.diff(store.ids(side).offsets[start : end + 1]) for side in SIDES)
     return np.asarray((src + 1) * tgt)
 
 

@@ -110,12 +110,8 @@ class Store:
     def __len__(self) -> int:
         return self.manifest.samples
 
-    def ids(self, side: Side, sample: int) -> NDArray[Any]:
-        """The token ids of a sentence, without bos and eos; uint16 or uint32. Sources begin with the prefix."""
-        return self._ids[side][sample]
-
-    def all_ids(self, side: Side) -> Ragged:
-        """The token ids of all sentences, memory-mapped."""
+    def ids(self, side: Side) -> Ragged:
+        """The token ids of each sentence, without bos and eos; uint16 or uint32. Sources begin with the prefix."""
         return self._ids[side]
 
     def text(self, side: Side, sample: int) -> str:
@@ -125,10 +121,6 @@ class Store:
     def line(self, sample: int) -> int:
         """The line number, from 1, of the pair in the text files."""
         return int(self._lines[sample])
-
-    def lengths(self, side: Side) -> NDArray[np.int64]:
-        """[N] tokens of each sentence, without eos."""
-        return self._ids[side].lengths
 
     def stats(self, side: Side) -> SideStats:
         """The statistics of a side, from the manifest."""

@@ -205,20 +205,15 @@ def _decode_block(block: bytes, name: str, done: int) -> Generator[str, None, in
     try:
         text = block.decode()
     except UnicodeDecodeError as error:
-        good = block[: error.start].rpartition(b"\n")[0]
-        bad = error.start - (len(good) + 1 if b"\n" in block[: error.start] else 0)
+        good, line_end, bad = block[: error.start].rpartition(b"\n")
         line = done + 1
-        if b"\n" in block[: error.start]:
-            line += yield from _split(good.decode())
+        if line_end:
+            line += yield from _decode_block(good, name, done)
         remedy = "convert the file, for example with iconv -f latin1 -t utf-8"
-        if line == 1 and bad == 0 and block[error.start] in (0xFE, 0xFF):
+        if line == 1 and not bad and block[error.start] in (0xFE, 0xFF):
             remedy = "the file may be UTF-16: iconv -f utf-16 -t utf-8"
-        place = f"byte {bad + 1} of the line (0x{block[error.start]:02x})"
+        place = f"byte {len(bad) + 1} of the line (0x{block[error.start]:02x})"
         raise DataError(f"{name}:{line}: {place} is not UTF-8; {remedy}") from error
-    return (yield from _split(text))
-
-
-def _split(text: str) -> Generator[str, None, int]:
     lines = text.split("\n")
     if "\r" in text:
         lines = [line.removesuffix("\r") for line in lines]

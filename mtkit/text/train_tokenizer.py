@@ -35,7 +35,7 @@ _NUM_THREADS = 4  # constant on every machine: unigram's sums depend on it in th
 _SEED = 1
 _SENTENCEPIECE_TYPES = {"byte_bpe": "bpe", "wordpiece": "bpe"}  # others have sentencepiece's name
 _NUM_BYTES = 256  # tokens that byte fallback adds
-_SPECIAL_TOKEN_PATTERN = re.compile("|".join(map(re.escape, (*RESERVED_TOKENS, BYTE_LEVEL))))
+_SPECIAL_TOKENS = re.compile(f"<(?={'|'.join(re.escape(token[1:]) for token in (*RESERVED_TOKENS, BYTE_LEVEL))})")
 
 
 @dataclass
@@ -186,7 +186,8 @@ def _training_lines(files: Sequence[Text], config: TokenizerConfig, report: Toke
                 report.too_long += 1
             else:
                 report.trained_on += 1
-                yield from _break_up_special_tokens(alphabet.escape(line))
+                # split inside every string that looks like a special token: the trainer ignores those strings
+                yield from _SPECIAL_TOKENS.sub("<\n", alphabet.escape(line)).split("\n")
 
 
 def _frequent_vocab_size(files: Sequence[Text], config: TokenizerConfig, names: SettingNames) -> int:
@@ -229,16 +230,6 @@ def require_vocab_for_text(config: TokenizerConfig) -> None:
 def _min_vocab_size(config: TokenizerConfig) -> int:
     """The size of a vocabulary of reserved tokens and one more."""
     return len(RESERVED_TOKENS) + 1 + (_NUM_BYTES if config.byte_fallback else 0)
-
-
-def _break_up_special_tokens(line: str) -> Iterator[str]:
-    """Split the line inside every string that looks like a special token: the trainer ignores those strings."""
-    start = 0
-    if "<" in line:
-        for match in _SPECIAL_TOKEN_PATTERN.finditer(line):
-            yield line[start : match.start() + 1]
-            start = match.start() + 1
-    yield line[start:]
 
 
 def _train_model(
@@ -286,19 +277,16 @@ def _train_model(
     except RuntimeError as error:
         if read_errors:
             raise read_errors[0] from None  # an error of the text, not of sentencepiece
-        raise _explain_failure(str(error), config, report, names=names) from error
+        if report.trained_on == 0:
+            raise DataError(
+                f"{report.paths}: no text to train a tokenizer on ({report.lines} lines, none usable)"
+            ) from error
+        # sentencepiece has no error codes, only messages
+        message = str(error)
+        if largest := re.search(r"too high \(\d+\)\. Please set it to a value <= (\d+)", message):
+            raise names.too_large(config, report.paths, int(largest[1])) from error
+        if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+            reserved = _min_vocab_size(config) - 1
+            raise names.too_small(config, report.paths, smallest=int(smallest[1]), reserved=reserved) from error
+        raise DataError(f"{report.paths}: sentencepiece could not train a model: {message}") from error
     return model.getvalue()
-
-
-def _explain_failure(
-    message: str, config: TokenizerConfig, report: TokenizerReport, *, names: SettingNames
-) -> DataError:
-    """Translate sentencepiece's error into one with a remedy; it has no error codes, only messages."""
-    if report.trained_on == 0:
-        return DataError(f"{report.paths}: no text to train a tokenizer on ({report.lines} lines, none usable)")
-    if largest := re.search(r"too high \(\d+\)\. Please set it to a value <= (\d+)", message):
-        return names.too_large(config, report.paths, int(largest[1]))
-    if smallest := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        reserved = _min_vocab_size(config) - 1
-        return names.too_small(config, report.paths, smallest=int(smallest[1]), reserved=reserved)
-    return DataError(f"{report.paths}: sentencepiece could not train a model: {message}")

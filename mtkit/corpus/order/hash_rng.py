@@ -7,7 +7,7 @@ of a row of a batch (`RowRandom`) depend on the row's key alone: a sentence is c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from mtkit.corpus.order.ragged import lengths_to_offsets
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
+Bits = TypeVar("Bits", int, NDArray[np.uint64])
 
 _GOLDEN_GAMMA = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: the increment of SplitMix64
 _MASK64 = (1 << 64) - 1
@@ -81,19 +82,12 @@ def _feistel(numbers: NDArray[np.uint64], half_bits: int, round_keys: list[np.ui
     return (left << np.uint64(half_bits)) | right
 
 
-@overload
-def splitmix64(bits: int) -> int: ...
-
-
-@overload
-def splitmix64(bits: NDArray[np.uint64]) -> NDArray[np.uint64]: ...
-
-
-def splitmix64(bits: Any) -> Any:
+def splitmix64(bits: Bits) -> Bits:
     """The output function of SplitMix64 (Steele et al. 2014, "Fast splittable pseudorandom number generators")."""
-    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
-    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _MASK64
-    return bits ^ (bits >> 31)
+    state: Any = bits
+    state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
+    state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK64
+    return cast(Bits, state ^ (state >> 31))
 
 
 @dataclass(frozen=True)

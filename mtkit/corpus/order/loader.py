@@ -158,7 +158,7 @@ class SubwordSegmenter:
         So no sentence exceeds the token budget or the table of positions that the stored sentences fit into. Those
         with copy tokens stay as they are stored.
         """
-        stored = part.store.all_ids(side).take(part.sample)
+        stored = part.store.ids(side).take(part.sample)
         if not self.subword_regularization:
             return stored
         tokenizer = self.tokenizers.of(side)
@@ -344,7 +344,7 @@ def eval_batches(corpus: Corpus, *, batch_tokens: int) -> Iterator[Batch]:
     `Batch.sample_ids` identifies the sample of each row.
     """
     store = get_store(corpus)
-    src, tgt, loss_mask = store.all_ids("src"), store.all_ids("tgt"), None
+    src, tgt, loss_mask = store.ids("src"), store.ids("tgt"), None
     if isinstance(corpus, DenoisingCorpus):
         sample_ids = np.arange(len(store))
         noised = corpus.apply_noise(src, RowRandom.of(0, sample_ids, np.zeros_like(sample_ids)))

@@ -43,12 +43,6 @@ class SubwordUsage:
         """Tokens per word; 0 without words. It means little for a script without spaces."""
         return self.num_tokens / self.words if self.words else 0.0
 
-    def vocabulary_coverage(self, tokenizer: Tokenizer) -> float:
-        """Share of the vocabulary that occurs in the text, in percent; without special tokens."""
-        not_text = {*tokenizer.special_ids, tokenizer.vocab.unk}
-        used = len(self.tokens.keys() - not_text)
-        return 100 * used / max(1, tokenizer.vocab.size - len(not_text))
-
 
 def measure_usage(tokenizer: Tokenizer, files: Sequence[Path]) -> list[SubwordUsage]:
     """Count the tokens of each language, on at most MAX_LINES lines of each file.
@@ -82,10 +76,12 @@ def language_of(file: Path) -> str:
 
 def usage_lines(usages: Sequence[SubwordUsage], tokenizer: Tokenizer) -> list[str]:
     """A sentence about each language."""
+    not_text = {*tokenizer.special_ids, tokenizer.vocab.unk}
+    size = max(1, tokenizer.vocab.size - len(not_text))
     return [
         f"{usage.label}: {usage.fertility:.2f} tokens per word, "
         f"{usage.characters / max(1, usage.num_tokens):.2f} characters per token, "
         f"{100 * usage.unknown / max(1, usage.num_tokens):.3f}% unknown, "
-        f"{usage.vocabulary_coverage(tokenizer):.1f}% of the vocabulary used (in {usage.lines:,} lines)"
+        f"{100 * len(usage.tokens.keys() - not_text) / size:.1f}% of the vocabulary used (in {usage.lines:,} lines)"
         for usage in usages
     ]

@@ -25,7 +25,7 @@ class Corpus:
     def __init__(self, pairs: list[Pair]) -> None:
         self.sides = {"src": Ragged.of([p[0] for p in pairs]), "tgt": Ragged.of([p[1] for p in pairs])}
 
-    def all_ids(self, side):
+    def ids(self, side):
         return self.sides[side]
 
     def __len__(self):

@@ -28,8 +28,8 @@ def store(tmp_path, tokenizers, write) -> Store:
 
 def test_sources_begin_with_the_prefix_and_targets_do_not(store, tokenizers):
     for n in range(len(store)):
-        assert store.ids("src", n).tolist() == [*PREFIX, *tokenizers.src.encode([store.text("src", n)])[0]]
-        assert store.ids("tgt", n).tolist() == tokenizers.tgt.encode([store.text("tgt", n)])[0]
+        assert store.ids("src")[n].tolist() == [*PREFIX, *tokenizers.src.encode([store.text("src", n)])[0]]
+        assert store.ids("tgt")[n].tolist() == tokenizers.tgt.encode([store.text("tgt", n)])[0]
     assert store.manifest.prefix == PREFIX
     assert store.stats("src").max_length == store.stats("tgt").max_length + len(PREFIX)
     for batch in eval_batches(store, batch_tokens=99):
@@ -48,7 +48,7 @@ def test_noise_leaves_the_prefix_alone(store, tokenizers):
 
     for batch in eval_batches(DenoisingCorpus(store, reverse), batch_tokens=1):
         sample = int(batch.sample_ids[0])
-        text = store.ids("src", sample)[len(PREFIX) :].tolist()
+        text = store.ids("src")[sample][len(PREFIX) :].tolist()
         eos = tokenizers.src.vocab.eos
         assert batch.source.ids[0].tolist() == [*PREFIX, *text[::-1], eos]
         assert batch.labels[0].tolist() == [*text, eos]

@@ -23,23 +23,23 @@ def test_columns_round_trip(store, tokenizers, tmp_path):
     for side in ("src", "tgt"):
         lines = (tmp_path / f"0.{side}").read_text().split("\n")[:-1]
         assert [store.text(side, sample) for sample in range(len(store))] == lines
-        assert [store.ids(side, sample).tolist() for sample in range(len(store))] == tokenizers.src.encode(lines)
-        assert store.lengths(side).tolist() == [len(line.split()) for line in lines]
-        assert store.stats(side).max_length == store.lengths(side).max()
-        assert store.stats(side).max_length_line == store.lengths(side).argmax() + 1
-        assert store.stats(side).num_tokens == store.lengths(side).sum()
+        assert [store.ids(side)[sample].tolist() for sample in range(len(store))] == tokenizers.src.encode(lines)
+        assert store.ids(side).lengths.tolist() == [len(line.split()) for line in lines]
+        assert store.stats(side).max_length == store.ids(side).lengths.max()
+        assert store.stats(side).max_length_line == store.ids(side).lengths.argmax() + 1
+        assert store.stats(side).num_tokens == store.ids(side).lengths.sum()
     assert [store.line(sample) for sample in range(3)] == [1, 2, 3]
     store.verify()
 
 
 def test_ids_are_memory_mapped_in_the_smallest_type(store):
-    assert isinstance(memoryview(store.all_ids("src").flat.base).obj, mmap.mmap)
-    assert store.ids("src", 0).dtype == np.uint16
+    assert isinstance(memoryview(store.ids("src").flat.base).obj, mmap.mmap)
+    assert store.ids("src")[0].dtype == np.uint16
     assert (id_type(65_536), id_type(65_537)) == (np.uint16, np.uint32)
 
 
 def test_released_pages_are_read_again(store):
-    flat = store.all_ids("tgt").flat
+    flat = store.ids("tgt").flat
     before = flat.tolist()
     store.release_pages()
     assert flat.tolist() == before
@@ -107,4 +107,4 @@ def test_blank_lines_are_kept_without_cleaning(tmp_path, tokenizers, write):
     binarise(src, tgt, tmp_path / "store", tokenizers, None)
     store = Store(tmp_path / "store")
     assert [store.text("src", 0), store.text("src", 1)] == ["", " "]
-    assert store.lengths("tgt").tolist() == [0, 0]
+    assert store.ids("tgt").lengths.tolist() == [0, 0]

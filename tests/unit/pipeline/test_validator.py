@@ -72,7 +72,7 @@ def test_nll_is_cross_entropy_per_token(parts: tuple[Store, TokenizerPair, Trans
     store, tokenizers, model = parts
     total, tokens = 0.0, 0
     for sample in range(len(store)):
-        src, tgt = store.ids("src", sample).tolist(), store.ids("tgt", sample).tolist()
+        src, tgt = store.ids("src")[sample].tolist(), store.ids("tgt")[sample].tolist()
         batch = collate([src], [tgt], [sample], tokenizers.src.vocab, tokenizers.tgt.vocab)
         with torch.no_grad():
             logits = model.output(model.decode_states(batch.source, batch.target))[0]
@@ -193,7 +193,7 @@ def test_token_accuracy_and_calibration_are_those_of_the_whole_distribution(part
     result = validate(validator(store, DecodedSubset([], [], 0)), model, world_size)
     confidence, is_correct = [], []
     for number in range(len(store)):
-        pair = [store.ids(side, number).tolist() for side in ("src", "tgt")]
+        pair = [store.ids(side)[number].tolist() for side in ("src", "tgt")]
         batch = collate([pair[0]], [pair[1]], [number], tokenizers.src.vocab, tokenizers.tgt.vocab)
         with torch.no_grad():
             states = model.decode_states(batch.source, batch.target)[batch.loss_mask]

@@ -67,8 +67,8 @@ def test_every_sample_occurs_once_an_epoch_with_its_text(load, tokenizers, sampl
     batch = updates[0].batches[0]
     if not sampling:
         for row, sample in enumerate(batch.sample_ids.tolist()):
-            assert batch.source.ids[row][batch.source.real[row]].tolist() == [*store.ids("src", sample), 3]
-            assert batch.labels[row][batch.loss_mask[row]].tolist() == [*store.ids("tgt", sample), 3]
+            assert batch.source.ids[row][batch.source.real[row]].tolist() == [*store.ids("src")[sample], 3]
+            assert batch.labels[row][batch.loss_mask[row]].tolist() == [*store.ids("tgt")[sample], 3]
 
 
 @pytest.mark.parametrize("sampling", [0.0, 0.3])
@@ -113,8 +113,8 @@ def test_variants_are_those_of_a_share_and_the_same_after_resuming(make_store, t
         for batch in update.batches:
             for row, sample in enumerate(batch.sample_ids.tolist()):
                 ids = batch.source.ids[row][batch.source.real[row]].tolist()
-                assert ids in ([*store.ids("src", sample), 3], variants[sample])
-                assert batch.labels[row][batch.loss_mask[row]].tolist() == [*store.ids("tgt", sample), 3]
+                assert ids in ([*store.ids("src")[sample], 3], variants[sample])
+                assert batch.labels[row][batch.loss_mask[row]].tolist() == [*store.ids("tgt")[sample], 3]
                 epochs[epoch][sample] += ids == variants[sample]
     assert all(50 < sum(each.values()) < 100 for each in epochs)
     assert epochs[0] != epochs[1]
@@ -170,8 +170,8 @@ def test_sample_ids_count_through_all_corpora(make_store, tokenizers):
         for row, sample in enumerate(batch.sample_ids.tolist()):
             texts[sample] = batch.source.ids[row][batch.source.real[row]].tolist()
     assert sorted(texts) == list(range(80))
-    assert texts[29] == [*stores[0].ids("src", 29), 3]
-    assert texts[30] == [*stores[1].ids("src", 0), 3]
+    assert texts[29] == [*stores[0].ids("src")[29], 3]
+    assert texts[30] == [*stores[1].ids("src")[0], 3]
 
 
 def test_a_mixture_samples_by_weight(make_store, tokenizers):
