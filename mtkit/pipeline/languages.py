@@ -16,7 +16,7 @@ from mtkit.corpus.line_shift import forbid_shifted_lines
 from mtkit.corpus.split import Part
 from mtkit.errors import DataError, UsageError
 from mtkit.io.files import hash_file
-from mtkit.text.language import CLASSIFIED_LINES, CODE, are_similar, language_code, language_of_name, language_of_text
+from mtkit.text.language import CLASSIFIED_LINES, CODE, are_similar, language_code, language_of_text, split_name
 from mtkit.text.lines import read_lines
 
 STATE_THEM = "if the text is right, state them with mtkit new --src-lang CODE --tgt-lang CODE"
@@ -118,7 +118,7 @@ def _are_equal(one: Path, other: Path) -> bool:
 
 def _guess(path: Path, stated: str | None, option: str) -> GuessedLanguage:
     text = language_of_text(read_lines(path))
-    name = language_of_name(path)
+    _, name = split_name(path)
     if stated is not None:
         return GuessedLanguage(stated, option, text)
     if name is not None:

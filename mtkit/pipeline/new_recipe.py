@@ -27,7 +27,7 @@ from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.paths import RECIPE_SUFFIXES
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import describe_choices
-from mtkit.text.language import stem_of
+from mtkit.text.language import split_name
 from mtkit.text.lines import check_line_counts
 
 _TEMPLATE = """\
@@ -180,7 +180,8 @@ def plan_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOptio
         require_regular_file(path)
     first, second = guess_languages(src, tgt, options.src_lang, options.tgt_lang)
     check_held_out(options.held_out, (first.code, second.code))
-    stem = re.sub(r"[^\w.-]", "-", stem_of(src)).lstrip(".-") or "text"
+    name, _ = split_name(src)
+    stem = re.sub(r"[^\w.-]", "-", name).lstrip(".-") or "text"
     output = options.output or Path(f"{stem}-{first.code}-{second.code}.yaml")
     if output.resolve() in {path.resolve() for path in paths}:
         raise UsageError(f"{output}: is one of the texts, which the recipe would overwrite; name another file with -o")

@@ -49,26 +49,17 @@ SIMILAR = ({"no", "nb", "nn", "da"}, {"hr", "bs", "sr"}, {"id", "ms"}, {"cs", "s
 CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # as recipes and options may have it
 
 
-def stem_of(path: Path) -> str:
-    """The name of a file without its language and the suffixes of compression: news.de.gz -> news."""
-    parts = _parts(path)
-    return ".".join(parts[:-1]) if len(parts) > 1 and _code(parts[-1]) else ".".join(parts)
+def split_name(path: Path) -> tuple[str, str | None]:
+    """The name of a file without suffixes of compression, and the language that it ends with, None if it has none.
 
-
-def language_of_name(path: Path) -> str | None:
-    """The language that a file name ends with: train.de.gz, corpus-en.txt, test.swa, x.zh-CN; None if none."""
-    return _code(_parts(path)[-1])
-
-
-def _parts(path: Path) -> list[str]:
+    train.de.gz is train and de; corpus-en.txt, test.swa and x.zh-CN have languages too.
+    """
     name = path.name
     while Path(name).suffix.lower() in (*COMPRESSION_SUFFIXES, ".txt"):
         name = Path(name).stem
-    return name.split(".") if "." in name else re.split(r"[-_](?=[a-z]+$)", name)
-
-
-def _code(part: str) -> str | None:
-    return language_code(part) or language_code(re.split("[-_]", part)[-1])
+    parts = name.split(".") if "." in name else re.split(r"[-_](?=[a-z]+$)", name)
+    language = language_code(parts[-1]) or language_code(re.split("[-_]", parts[-1])[-1])
+    return ".".join(parts[:-1] if language and len(parts) > 1 else parts), language
 
 
 def language_code(name: str) -> str | None:

@@ -11,10 +11,9 @@ from mtkit.text.language import (
     THREE_LETTERS,
     TWO_LETTERS,
     are_similar,
-    language_of_name,
     language_of_text,
     rank_languages,
-    stem_of,
+    split_name,
 )
 
 
@@ -34,8 +33,7 @@ from mtkit.text.language import (
     ],
 )
 def test_names(name: str, code: str | None, stem: str) -> None:
-    assert language_of_name(Path(name)) == code
-    assert stem_of(Path(name)) == stem
+    assert split_name(Path(name)) == (stem, code)
 
 
 def test_codes_are_well_formed() -> None:
