@@ -59,7 +59,7 @@ def split_name(path: Path) -> tuple[str, str | None]:
         name = Path(name).stem
     parts = name.split(".") if "." in name else re.split(r"[-_](?=[a-z]+$)", name)
     language = language_code(parts[-1]) or language_code(re.split("[-_]", parts[-1])[-1])
-    return ".".join(parts[:-1] if language and len(parts) > 1 else parts), language
+    return ".".join(parts[:-1]) if language and len(parts) > 1 else name, language
 
 
 def language_code(name: str) -> str | None:

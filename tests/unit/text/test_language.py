@@ -30,6 +30,7 @@ from mtkit.text.language import (
         ("train.src", None, "train.src"),
         ("en", "en", "en"),
         ("text", None, "text"),
+        ("my-text.txt", None, "my-text"),
     ],
 )
 def test_names(name: str, code: str | None, stem: str) -> None:
