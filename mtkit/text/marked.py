@@ -161,7 +161,7 @@ def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -
         node.children = placement.arrange(node.children, node.start, node.end)
         outer += node.children
     marks: list[Mark] = []
-    unwritten: list[_Node | Mark] = roots[::-1]
+    unwritten: list[_Node | Mark] = [*reversed(roots)]
     while unwritten:
         item = unwritten.pop()
         if isinstance(item, Mark):

@@ -89,10 +89,10 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
             return ImportedTokenizer(Tokenizer(with_header(content), normalisation=normalisation), "bpe")
         except RuntimeError as error:
             is_text = not re.search(rb"[\x00-\x08]", content) and str(error) != "not UTF-8"
-            reason = str(error) if is_text else "no text: another kind of file, or a damaged model"
+            fault = str(error) if is_text else "no text: another kind of file, or a damaged model"
             raise DataError(
                 f"{path}: neither a sentencepiece model nor BPE codes of subword-nmt "
-                f"({reason if content else 'the file is empty'}); train a model with mtkit train-bpe"
+                f"({fault if content else 'the file is empty'}); train a model with mtkit train-bpe"
             ) from error
     # a whole sentencepiece model has the settings that its trainer writes after the pieces
     if processor is None or not {TRAINER_SPEC, NORMALIZER_SPEC} <= {number for number, _, _ in read_fields(content)}:
