@@ -5,12 +5,12 @@ A report counts the sentence pairs that cleaning dropped.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import compress
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +28,13 @@ from mtkit.text.tokenizer import TokenizerPair
 
 _BLOCK_PAIRS = 25_000  # pairs segmented at a time: enough to keep the threads busy
 _BLOCK_CHARACTERS = 1 << 23  # upper limit of a block's text, so that long lines do not fill the memory
-Reason = Literal["empty", "too_long", "ratio"]
-REASONS: tuple[Reason, ...] = get_args(Reason)
 _NUM_EXAMPLES = 5  # line numbers reported for each reason
-
-_EXPLANATIONS: Mapping[Reason, str] = {
+_EXPLANATIONS = {  # of the reasons for dropping a pair
     "empty": "one side is empty",
     "too_long": "one side exceeds cleaning.max_length",
     "ratio": "the length ratio exceeds cleaning.max_ratio",
 }
+REASONS = tuple(_EXPLANATIONS)
 
 
 def rejection_reasons(
@@ -66,8 +64,8 @@ class CleaningReport:
     """
 
     lines: int = 0
-    dropped: dict[Reason, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
-    examples: dict[Reason, list[int]] = field(default_factory=lambda: {reason: [] for reason in REASONS})
+    dropped: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
+    examples: dict[str, list[int]] = field(default_factory=lambda: {reason: [] for reason in REASONS})
     replaced_chars: int = 0
     tokens: int = 0
     unknown_tokens: int = 0

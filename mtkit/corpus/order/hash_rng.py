@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from mtkit.corpus.order.ragged import lengths_to_offsets
 
-BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 Bits = TypeVar("Bits", int, NDArray[np.uint64])
 
@@ -112,7 +111,7 @@ class RowRandom:
         row, column = ragged_index(lengths)
         return uniform01(hash_array(hash_seed(stream), self.keys[row] + column.astype(np.uint64)))
 
-    def choose_k(self, lengths: IntArray, k: IntArray, stream: int) -> BoolArray:
+    def choose_k(self, lengths: IntArray, k: IntArray, stream: int) -> NDArray[np.bool_]:
         """For rows of `lengths` [R] elements, concatenated: True at `k` [R] of each, all choices equally likely."""
         row, column = ragged_index(lengths)
         order = np.lexsort((self.uniform(lengths, stream), row))

@@ -51,6 +51,10 @@ class Tokenizer:
         is_codes: whether it is a file of BPE merges.
         is_byte_level: whether its characters stand for bytes.
         normalisation: applied to a line before segmentation.
+        before: ids of tokens before every text in a model of another program, such as the name of its language.
+        tag_ids: by name, the ids of tags that have tokens of their own in a model of another program.
+        sentencepiece_model: the content of its sentencepiece model; None if it has none, or one in which characters
+            stand for bytes.
     """
 
     def __init__(self, model: bytes, *, normalisation: Normalisation = "identity") -> None:
@@ -63,19 +67,24 @@ class Tokenizer:
         self._is_listed = listed is not None
         # models of other programs lack the special tokens, or have them after the others
         first = SPECIAL_TOKENS[0]
-        if listed is not None or self._processor.piece_to_id(first) != RESERVED_TOKENS.index(first):
+        if listed is not None or p.piece_to_id(first) != RESERVED_TOKENS.index(first):
             self._alphabet = Alphabet()
         else:
-            is_byte_level = self._processor.is_control(self._processor.piece_to_id(BYTE_LEVEL))
-            self._alphabet = ByteLevel() if is_byte_level else PrivateUse()
+            self._alphabet = ByteLevel() if p.is_control(p.piece_to_id(BYTE_LEVEL)) else PrivateUse()
         self.is_byte_level = isinstance(self._alphabet, ByteLevel)
         self.normalisation: Normalisation = normalisation
+        self.before: list[int] = []
+        self.tag_ids: dict[str, int] = {}
+        self.sentencepiece_model = None if self._is_listed or self.is_byte_level else model
+        if isinstance(listed, MappedVocabulary):
+            self.before, self.tag_ids = listed.token_list.before, listed.token_list.tags
+            self.sentencepiece_model = listed.sentencepiece_model
         if listed is None:
             self.vocab = Vocab(p.get_piece_size(), p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())
         else:
             self.vocab = listed.vocab
         self._sampler: Callable[..., list[int]] | None = None  # built on first use
-        self._is_byte = [self._processor.is_byte(token_id) for token_id in range(self.vocab.size)]
+        self._is_byte = [p.is_byte(token_id) for token_id in range(self.vocab.size)]
 
     @classmethod
     def load(cls, path: Path, *, normalisation: Normalisation = "identity") -> Tokenizer:
@@ -219,8 +228,9 @@ class Tokenizer:
         surfaces = [self._alphabet.piece_bytes(text) for text in texts]
         for token_id in self.special_ids:
             surfaces[token_id] = b""
-        for token_id in (token_id for token_id, is_byte in enumerate(self._is_byte) if is_byte):
-            surfaces[token_id] = bytes([int(pieces[token_id][1:-1], 16)])  # such as <0x0A>
+        for token_id, is_byte in enumerate(self._is_byte):
+            if is_byte:
+                surfaces[token_id] = bytes([int(pieces[token_id][1:-1], 16)])  # such as <0x0A>
         surfaces[self.vocab.unk] = f"{SPACE_MARK}{UNKNOWN_SURFACE}{SPACE_MARK}".encode()
         return surfaces
 
@@ -245,27 +255,10 @@ class Tokenizer:
         return token_id
 
     @property
-    def sentencepiece_model(self) -> bytes | None:
-        """The content of its sentencepiece model; None if it has none, or one in which characters stand for bytes."""
-        if isinstance(self._processor, MappedVocabulary):
-            return self._processor.sentencepiece_model
-        return None if self._is_listed or self.is_byte_level else self.model
-
-    @property
     def model_pieces(self) -> list[str]:
         """The tokens by id, as the model file names them."""
         pieces: list[str] = self._processor.id_to_piece(list(range(self.vocab.size)))
         return pieces
-
-    @property
-    def before(self) -> list[int]:
-        """The ids of tokens before every text in a model of another program, such as the name of its language."""
-        return self._processor.token_list.before if isinstance(self._processor, MappedVocabulary) else []
-
-    @property
-    def tag_ids(self) -> dict[str, int]:
-        """The ids of tags that have tokens of their own in a model of another program, by name."""
-        return self._processor.token_list.tags if isinstance(self._processor, MappedVocabulary) else {}
 
     @cached_property
     def special_ids(self) -> list[int]:
