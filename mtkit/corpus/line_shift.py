@@ -10,14 +10,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.ibm_model1 import AlignmentPairs, alignment_pairs, expectation_maximisation
+from mtkit.corpus.ibm_model1 import alignment_pairs, expectation_maximisation
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.display import count_of
 from mtkit.errors import DataError
@@ -116,7 +116,11 @@ def _lexicon_gain(src: Sequence[list[int]], tgt: Sequence[list[int]], *, num_sou
     rows = [pair for pair in zip(src, tgt, strict=True) if all(pair)]
     if len(rows) < MIN_LINES // 2:
         return 0.0
-    known, others = (_pairs(rows[start::2], num_sources, num_targets) for start in (0, 1))
+    halves = []
+    for half in (rows[::2], rows[1::2]):
+        src_rows, tgt_rows = (Ragged.of(side, dtype=np.int64) for side in zip(*half, strict=True))
+        halves.append(alignment_pairs(src_rows, tgt_rows, eos=num_sources, num_targets=num_targets))
+    known, others = halves
     keys, index = np.unique(known.key, return_inverse=True)
     probability = expectation_maximisation(keys // num_targets, [(index, known.start)])
     counts = np.bincount([token for _, row in rows[::2] for token in row], minlength=num_targets) + 0.5
@@ -127,8 +131,3 @@ def _lexicon_gain(src: Sequence[list[int]], tgt: Sequence[list[int]], *, num_sou
     mean = np.add.reduceat(lexical, others.start) / np.diff(others.start, append=len(lexical))
     unigram = frequency[others.key[others.start] % num_targets]
     return float(np.log(0.5 + 0.5 * mean / unigram).mean())
-
-
-def _pairs(rows: Iterable[tuple[list[int], list[int]]], num_sources: int, num_targets: int) -> AlignmentPairs:
-    src, tgt = (Ragged.of(side, dtype=np.int64) for side in zip(*rows, strict=True))
-    return alignment_pairs(src, tgt, eos=num_sources, num_targets=num_targets)

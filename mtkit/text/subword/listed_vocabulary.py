@@ -131,7 +131,29 @@ class BpeCodes(ListedVocabulary):
 
     def __init__(self, content: bytes) -> None:
         """Parse a file of merges; RuntimeError names the line that is not one."""
-        version, extra, pairs, num_unused = _parse(content)
+        try:
+            head, *lines = content.decode().split("\n")
+        except UnicodeDecodeError as error:
+            raise RuntimeError("not UTF-8") from error
+        version = head.removeprefix(self.header.decode()).strip()
+        if version not in ("0.1", "0.2"):
+            raise RuntimeError(f"line 1: version {version!r}; mtkit reads codes of subword-nmt 0.1 and 0.2")
+        if lines and not lines[-1]:
+            lines.pop()
+        num_lines = len(lines)
+        num_unused, lines = split_unused(lines)
+        has_extra = bool(lines) and lines[0].startswith(_CHARACTERS.decode())
+        extra = lines[0].removeprefix(_CHARACTERS.decode()) if has_extra else ""
+        pairs = []
+        for number, line in enumerate(lines[has_extra:], start=2 + num_lines - len(lines) + has_extra):
+            left, _, right = line.strip("\r ").partition(" ")
+            if not left or not right or " " in right:
+                raise RuntimeError(f"line {number}: {line[:40]!r} is not a merge of two symbols")
+            if _BYTE_LEVEL_SPACE in (left[0], right[0]):
+                raise RuntimeError(f"line {number}: {line[:40]!r} is byte-level BPE as in GPT-2, not subword-nmt's")
+            pairs.append((left, right))
+        if not pairs:
+            raise RuntimeError("no merges")
         self._ends_as_symbol = version == "0.1"  # the end of a word is a symbol of its own, not a part of the last one
         self._ranks: dict[tuple[str, str], int] = {}
         for rank, pair in enumerate(pairs):
@@ -226,34 +248,6 @@ def with_characters(content: bytes, characters: Iterable[str]) -> bytes:
         known = line.removeprefix(_CHARACTERS).decode()
     extra = "".join(sorted({*characters, *known} - {" ", "\n"}))
     return header + b"\n" + _CHARACTERS + extra.encode() + b"\n" + rest
-
-
-def _parse(content: bytes) -> tuple[str, str, list[tuple[str, str]], int]:
-    """Version, additional characters, merges and number of unused tokens of a file with a header."""
-    try:
-        head, *lines = content.decode().split("\n")
-    except UnicodeDecodeError as error:
-        raise RuntimeError("not UTF-8") from error
-    version = head.removeprefix(BpeCodes.header.decode()).strip()
-    if version not in ("0.1", "0.2"):
-        raise RuntimeError(f"line 1: version {version!r}; mtkit reads codes of subword-nmt 0.1 and 0.2")
-    if lines and not lines[-1]:
-        lines.pop()
-    num_lines = len(lines)
-    num_unused, lines = split_unused(lines)
-    has_extra = bool(lines) and lines[0].startswith(_CHARACTERS.decode())
-    extra = lines[0].removeprefix(_CHARACTERS.decode()) if has_extra else ""
-    pairs = []
-    for number, line in enumerate(lines[has_extra:], start=2 + num_lines - len(lines) + has_extra):
-        left, _, right = line.strip("\r ").partition(" ")
-        if not left or not right or " " in right:
-            raise RuntimeError(f"line {number}: {line[:40]!r} is not a merge of two symbols")
-        if _BYTE_LEVEL_SPACE in (left[0], right[0]):
-            raise RuntimeError(f"line {number}: {line[:40]!r} is byte-level BPE as in GPT-2, not subword-nmt's")
-        pairs.append((left, right))
-    if not pairs:
-        raise RuntimeError("no merges")
-    return version, extra, pairs, num_unused
 
 
 class WordPiece(ListedVocabulary):
