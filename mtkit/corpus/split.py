@@ -33,11 +33,7 @@ ODD_CHARACTERS = 40  # of the longer side; the ratio of shorter lines varies muc
 
 @dataclass(frozen=True)
 class SplitLimits:
-    """Upper limits of the hashes of valid and test, between 0 and 1, and limits of their lines.
-
-    Attributes:
-        valid: of the hashes of valid.
-    """
+    """Upper limits of the hashes of valid and test, between 0 and 1, and limits of their lines."""
 
     valid: float
     test: float

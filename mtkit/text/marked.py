@@ -134,8 +134,6 @@ def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -
     aligned words is placed in proportion to the length of the text, at the nearest word: a guess.
 
     Args:
-        source: the source text with its marks.
-        target: the translation.
         links: word alignment, pairs of indices (source word, target word); words are separated by white space.
 
     Returns:

@@ -50,7 +50,6 @@ def plain(line: str, *, keep_no_break: bool = False) -> str:
     """The text that training and translation read; the function is idempotent.
 
     Args:
-        line: any text.
         keep_no_break: whether no-break spaces without another space beside them stay as they are.
     """
     if not _ODD.search(line):

@@ -23,8 +23,6 @@ class UnknownCounts:
     """Counts of unknown tokens and replaced characters, updated line by line.
 
     Attributes:
-        lines: number of lines.
-        with_unknown: lines with an unknown token.
         tokens: unknown tokens.
         replaced: characters that no model represents, see normalise.py.
     """
@@ -38,12 +36,7 @@ class UnknownCounts:
 def encode_lines(
     lines: Iterable[str], tokenizer: Tokenizer, *, as_ids: bool, counts: UnknownCounts, block: int = BLOCK_LINES
 ) -> Iterator[str]:
-    """Encode lines; `block` lines are read before the first is written.
-
-    Args:
-        as_ids: write ids instead of tokens.
-        block: number of lines that are encoded together.
-    """
+    """Encode lines; `block` lines are read before the first is written."""
     source = iter(lines)
     while batch := list(itertools.islice(source, block)):
         ids = tokenizer.encode(batch, threads=1)
@@ -72,10 +65,6 @@ def decode_lines_of_ids(
     lines: Iterable[str], tokenizer: Tokenizer, name: str, *, block: int = BLOCK_LINES
 ) -> Iterator[str]:
     """Decode lines of ids; a line break in a token becomes a space.
-
-    Args:
-        lines: ids, separated by spaces.
-        block: number of lines that are decoded together.
 
     Raises:
         DataError: an id is not a number, or the vocabulary lacks it; names file and line.

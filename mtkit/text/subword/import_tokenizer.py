@@ -47,10 +47,9 @@ _NORMALISATION_PROBE = " \ufb01\t A\u0308  \uff21 "  # a ligature, a tab, a deco
 
 @dataclass(frozen=True)
 class ImportedTokenizer:
-    """A tokenizer that was read from a file.
+    """A tokenizer that was read from a file, with all special tokens.
 
     Attributes:
-        tokenizer: the tokenizer, with all special tokens.
         notes: sentences for the user about what was added, and about normalisation.
     """
 

@@ -27,13 +27,9 @@ _INSIDE = "##"
 
 
 class NamedVocabulary:
-    """Tokens by id, with the methods of SentencePieceProcessor that follow from their names.
+    """Tokens by id, with the methods of SentencePieceProcessor that follow from their names."""
 
-    Attributes:
-        header: how a file begins.
-    """
-
-    header: ClassVar[bytes]
+    header: ClassVar[bytes]  # how a file begins
 
     def __init__(self, names: list[str], vocab: Vocab) -> None:
         """Take the names by id, and the special ids."""

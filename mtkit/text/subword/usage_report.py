@@ -22,7 +22,6 @@ class SubwordUsage:
     Attributes:
         label: name of the text, such as its language.
         characters: characters without white space.
-        unknown: number of unknown tokens.
         tokens: occurrences of each token.
     """
 
