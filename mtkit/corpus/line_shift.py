@@ -107,11 +107,7 @@ def _token_ids(lines: Lines) -> tuple[Sequence[list[int]], int]:
 def _lexicon_gain(src: Sequence[list[int]], tgt: Sequence[list[int]], *, num_sources: int, num_targets: int) -> float:
     """Nats by which a lexicon of every second line predicts a word of the other lines better than the word's frequency.
 
-    Args:
-        src: ids of each line.
-        tgt: ids of the line that is opposite.
-        num_sources: number of source ids.
-        num_targets: number of target ids.
+    Lines are ids of words, below `num_sources` and `num_targets`.
     """
     rows = [pair for pair in zip(src, tgt, strict=True) if all(pair)]
     if len(rows) < MIN_LINES // 2:

@@ -35,12 +35,7 @@ class FileLock:
     _held: ClassVar[weakref.WeakSet[FileLock]] = weakref.WeakSet()
 
     def __init__(self, path: Path, subject: Path, *, remove: bool, make_folder: bool = False) -> None:
-        """Take the lock file and the path that messages name.
-
-        Args:
-            remove: whether the lock file is removed in the end.
-            make_folder: whether the folder of the lock file is created.
-        """
+        """Take the lock file, which is removed in the end with `remove`, and the path that messages name."""
         self.path = path
         self.subject = subject
         self.make_folder, self.remove = make_folder, remove

@@ -80,13 +80,7 @@ class Ragged:
         return Ragged(np.asarray(self.flat)[index >= count], lengths_to_offsets(self.lengths - count))
 
     def padded(self, *, pad: int, before: int | None = None, after: int | None = None) -> NDArray[np.int64]:
-        """[R, longest row plus one for each of `before` and `after`], padded on the right.
-
-        Args:
-            pad: the padding id.
-            before: prepended to each row, if given.
-            after: appended to each row, if given.
-        """
+        """[R, longest row plus one for each of `before` and `after`, the ids around each row], padded on the right."""
         lengths = self.lengths
         shift = before is not None
         width = int(lengths.max(initial=0)) + shift + (after is not None)
