@@ -38,6 +38,7 @@ from mtkit.hardware import require_thread_memory
 from mtkit.text.spans import pair_variant
 from mtkit.text.subword.tokenizer import Side
 from mtkit.text.tokenizer import TokenizerPair
+from mtkit.text.vocab import Vocab
 
 _PREFETCHED_UPDATES = 8  # collated updates in the queue
 _MAX_COUNTED = 32  # windows; a second or two
@@ -62,6 +63,11 @@ class SegmentedWindow:
     tgt: Ragged
     sample_ids: NDArray[np.int64]
     loss_mask: Ragged | None = None
+
+    def batch(self, rows: NDArray[np.int64], src: Vocab, tgt: Vocab) -> Batch:
+        """The micro-batch of some rows."""
+        loss_mask = None if self.loss_mask is None else self.loss_mask.take(rows)
+        return collate(self.src.take(rows), self.tgt.take(rows), self.sample_ids[rows], src, tgt, loss_mask=loss_mask)
 
 
 _Plan = tuple[int, SegmentedWindow, list[UpdateRows]]  # window number, its data, its updates
@@ -320,20 +326,16 @@ class Loader:
     def _update(self, data: SegmentedWindow, rows: UpdateRows, next_position: DataPosition) -> UpdateData:
         lengths = [(data.src.lengths[batch] + 1, data.tgt.lengths[batch] + 1) for batch in rows]
         vocabs = self._tokenizers.src.vocab, self._tokenizers.tgt.vocab
-        batches = []
         batches_per_rank = -(-len(rows) // self._world_size)
-        for number in range(self._rank, batches_per_rank * self._world_size, self._world_size):
-            of_batch = rows[number] if number < len(rows) else np.empty(0, dtype=np.int64)
-            src, tgt = data.src.take(of_batch), data.tgt.take(of_batch)
-            loss_mask = None if data.loss_mask is None else data.loss_mask.take(of_batch)
-            batches.append(collate(src, tgt, data.sample_ids[of_batch], *vocabs, loss_mask=loss_mask))
+        of_rank = range(self._rank, batches_per_rank * self._world_size, self._world_size)
+        no_rows = np.empty(0, dtype=np.int64)
         return UpdateData(
-            batches=batches,
+            batches=[data.batch(rows[number] if number < len(rows) else no_rows, *vocabs) for number in of_rank],
             next_position=next_position,
             sentences=sum(map(len, rows)),
-            src_tokens=sum(int(of_src.sum()) for of_src, _ in lengths),
-            tgt_tokens=sum(int(of_tgt.sum()) for _, of_tgt in lengths),
-            padded_tokens=sum(padded_tokens(of_src, of_tgt) for of_src, of_tgt in lengths),
+            src_tokens=sum(int(src.sum()) for src, _ in lengths),
+            tgt_tokens=sum(int(tgt.sum()) for _, tgt in lengths),
+            padded_tokens=sum(padded_tokens(src, tgt) for src, tgt in lengths),
         )
 
 
@@ -344,18 +346,15 @@ def eval_batches(corpus: Corpus, *, batch_tokens: int) -> Iterator[Batch]:
     `Batch.sample_ids` identifies the sample of each row.
     """
     store = get_store(corpus)
-    src, tgt, loss_mask = store.ids("src"), store.ids("tgt"), None
+    sample_ids = np.arange(len(store))
+    samples = SegmentedWindow(store.ids("src"), store.ids("tgt"), sample_ids)
     if isinstance(corpus, DenoisingCorpus):
-        sample_ids = np.arange(len(store))
-        noised = corpus.apply_noise(src, RowRandom.of(0, sample_ids, np.zeros_like(sample_ids)))
-        src, tgt, loss_mask = noised.src, noised.tgt, noised.loss_mask
-    order = sort_by_length(src.lengths + 1, tgt.lengths + 1, key=0)
-    longer = np.maximum(src.lengths, tgt.lengths)[order] + 1
-    for start, end in split_by_token_budget(longer, batch_tokens):
-        rows = order[start:end]
-        vocabs = store.stats("src").vocab, store.stats("tgt").vocab
-        batch_mask = None if loss_mask is None else loss_mask.take(rows)
-        yield collate(src.take(rows), tgt.take(rows), rows, *vocabs, loss_mask=batch_mask)
+        noised = corpus.apply_noise(samples.src, RowRandom.of(0, sample_ids, np.zeros_like(sample_ids)))
+        samples = SegmentedWindow(noised.src, noised.tgt, sample_ids, noised.loss_mask)
+    src_lengths, tgt_lengths = samples.src.lengths + 1, samples.tgt.lengths + 1
+    order = sort_by_length(src_lengths, tgt_lengths, key=0)
+    for start, end in split_by_token_budget(np.maximum(src_lengths, tgt_lengths)[order], batch_tokens):
+        yield samples.batch(order[start:end], store.stats("src").vocab, store.stats("tgt").vocab)
 
 
 T = TypeVar("T")
