@@ -124,8 +124,7 @@ class PairPositions:
             DataError: there are too few pairs or documents.
         """
         pairs = len(self.hashes)
-        shorter, longer = self.lengths[self.lengths.min(axis=1) > 0].T if pairs else (self.hashes, self.hashes)
-        shorter, longer = np.minimum(shorter, longer), np.maximum(shorter, longer)
+        shorter, longer = np.sort(self.lengths[self.lengths.min(axis=1) > 0], axis=1).T
         rest = (1 - USUAL_SHARE) / 2
         lowest, highest = MIN_CHARACTERS, MAX_CHARACTERS
         if len(shorter) and (shorter < lowest).mean() > rest:
