@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,9 +50,7 @@ class Learner:
         scaler: scales the loss with fp16; the identity otherwise.
         splitter: splits micro-batches that do not fit into memory.
         gradient_stats: measured at some updates, for the log.
-        numerics: what the bits of the arithmetic depend on.
         ema: of the weights, for validation and the final model; None: the weights themselves.
-        ranks: the processes of the training.
         eval_replica: with FSDP, the unsharded copy for validation; None otherwise.
     """
 
@@ -87,7 +85,9 @@ class Learner:
         self.optimiser.zero_grad(set_to_none=True)
         scheduled = update if scheduled_update is None else scheduled_update
         self.objective.set_update(scheduled)
-        return set_lr(self.optimiser, self.schedule(scheduled if self.schedule.has_end else update) * lr_factor)
+        return set_lr(
+            self.optimiser, self.schedule(scheduled if self.schedule.config.ends_at_max_updates else update) * lr_factor
+        )
 
     def scored_tokens(self, batches: Sequence[Batch]) -> int:
         """Return the number of scored tokens of an update, over its micro-batches and all ranks."""
@@ -113,15 +113,6 @@ class Learner:
     def backward(self, loss: Tensor) -> None:
         """Accumulate the gradient of a loss that was divided by the update's tokens."""
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-
-    def shrink_micro_batches(self, batches: Sequence[Batch]) -> None:
-        """Discard the gradients and split micro-batches into smaller parts from now on; these did not fit.
-
-        Raises:
-            ComputeError: they cannot be split further.
-        """
-        self.optimiser.zero_grad(set_to_none=True)
-        self.splitter.halve(batches)
 
     def reduce_and_clip_gradients(self) -> Tensor:
         """Sum the gradients over the ranks and clip the whole gradient; return its norm before, a scalar tensor."""
@@ -153,28 +144,20 @@ class Learner:
         self.scaler.update(None if is_overflow else self.scaler.get_scale())
         return is_overflow
 
-    def swap_in_average(self) -> AbstractContextManager[None]:
-        """Give the model the weights of the EMA, if there is one, within the block."""
-        return self.ema.swapped_in(self.model) if self.ema else nullcontext()
-
     @contextmanager
     def eval_model(self) -> Iterator[TranslationModel]:
         """Provide the model that validation uses: unsharded, with the weights of the EMA, in eval mode."""
         self.model.eval()
+        average = nullcontext() if self.ema is None else self.ema.swapped_in(self.model)
         replica = nullcontext(self.model) if self.eval_replica is None else self.eval_replica.loaded_from(self.model)
         try:
-            with self.swap_in_average(), replica as model:  # the replica copies the weights when it is entered
+            with average, replica as model:  # the replica copies the weights when it is entered
                 yield model
         finally:
             self.model.train()
 
-    @property
-    def participates_in_save(self) -> bool:
-        """True if this process calls `tensors`, which is a collective operation with FSDP."""
-        return self.ranks.is_first or self.eval_replica is not None
-
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """Return copies of the full tensors of a checkpoint on the CPU, by file and name."""
+        """Return copies of the full tensors of a checkpoint on the CPU, by file and name; with FSDP collective."""
         live: dict[str, Mapping[str, Tensor]] = {
             "model": weights(self.model),
             "optimiser": optimiser_tensors(self.optimiser, self.model),

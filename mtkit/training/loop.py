@@ -17,7 +17,6 @@ from mtkit.hardware import limit_onednn_cache
 from mtkit.training.checkpoints.averaging import average_checkpoints
 from mtkit.training.checkpoints.checkpoint import (
     Checkpoint,
-    CorruptCheckpoint,
     checkpoint_path,
     clean_up,
     latest_valid,
@@ -25,7 +24,6 @@ from mtkit.training.checkpoints.checkpoint import (
     read_checkpoint,
     verify_checkpoint,
 )
-from mtkit.training.distributed import ProcessGroup
 from mtkit.training.learner import Learner
 from mtkit.training.monitoring.log import log_to_trackers
 from mtkit.training.monitoring.meter import LossSums
@@ -44,7 +42,7 @@ class TrainingResult:
         finished: False if `max_hours` ended it; the same call resumes it.
         reason: max_updates, max_epochs, early_stopping, budget_hours or max_hours.
         update: number of updates applied.
-        best: the best validation; None if there was none.
+        best: None if there was no validation.
         seconds: time of all updates, without validation and saving.
         tokens_per_second: real source and target tokens.
         weights: of the final model, on the CPU: the average, else the best, else the last; empty if not finished, and
@@ -123,7 +121,9 @@ def accumulate_gradients(learner: Learner, batches: Sequence[Batch], update: int
         except (RuntimeError, MemoryError) as error:
             if not is_oom(error) or not learner.splitter.can_split:
                 raise
-        learner.shrink_micro_batches(batches)  # outside of `except`, where the exception keeps its tensors alive
+        # outside of `except`, where the exception keeps its tensors alive
+        learner.optimiser.zero_grad(set_to_none=True)
+        learner.splitter.halve(batches)
 
 
 def resume(run: TrainingRun) -> None:
@@ -131,17 +131,31 @@ def resume(run: TrainingRun) -> None:
     learner, log = run.learner, run.log
     limit_onednn_cache()
     learner.model.train()
-    checkpoint, damaged = latest_checkpoint(run.checkpoints, learner.ranks)
+    checkpoint: Checkpoint | None = None
+    damaged: dict[Path, str] = {}
+    if run.ranks.is_first:
+        clean_up(run.checkpoints)
+        checkpoint, damaged = latest_valid(run.checkpoints)
+    # the first rank chooses the checkpoint of all ranks
+    update = -1 if checkpoint is None else checkpoint.state["progress"]["update"]
+    update = int(run.ranks.broadcast([update])[0])
+    if update >= 0 and not run.ranks.is_first:
+        checkpoint = read_checkpoint(checkpoint_path(run.checkpoints, update))
     saved = Progress()
     if checkpoint is not None:
         learner.load(checkpoint.tensors)
         learner.load_scalar_state(checkpoint.state)
         saved = Progress.from_json(checkpoint.state["progress"])
-    run.progress = progress = _reset_if_metric_changed(saved, run)
+    # validations by another metric are forgotten, unless training has ended and its model is chosen
+    config, budget, progress = run.config, saved.budget, saved
+    has_ended = saved.update >= config.max_updates or saved.best_updates.should_stop(config.patience)
+    if not has_ended and (budget is None or budget.share < 1):
+        progress = saved.with_metric(run.validation_fingerprint, run.former_fingerprint)
+    run.progress = progress
     if checkpoint is not None:
         log.rewind(progress.update, is_validated=progress.last_validated == progress.update)
-    for each in damaged:
-        log.event("damaged", path=str(each.path), reason=each.reason)
+    for damaged_path, reason in damaged.items():
+        log.event("damaged", path=str(damaged_path), reason=reason)
     if checkpoint is not None:
         path = checkpoint_path(run.checkpoints, progress.update)
         message = f"resuming from update {progress.update:,} (--fresh starts over)"
@@ -163,27 +177,6 @@ def resume(run: TrainingRun) -> None:
         numerics=learner.numerics.to_json(),
         parameters=sum(p.numel() for p in learner.model.parameters()),
     )
-
-
-def _reset_if_metric_changed(progress: Progress, run: TrainingRun) -> Progress:
-    """Forget validations by another metric, unless training has ended and its model is chosen."""
-    config, budget = run.config, progress.budget
-    has_ended = progress.update >= config.max_updates or progress.best_updates.should_stop(config.patience)
-    has_ended = has_ended or (budget is not None and budget.share >= 1)
-    return progress if has_ended else progress.with_metric(run.validation_fingerprint, run.former_fingerprint)
-
-
-def latest_checkpoint(folder: Path, ranks: ProcessGroup) -> tuple[Checkpoint | None, list[CorruptCheckpoint]]:
-    """Read the newest intact checkpoint, which the first rank chooses; the first rank also cleans up the folder."""
-    result: tuple[Checkpoint | None, list[CorruptCheckpoint]] = (None, [])
-    if ranks.is_first:
-        clean_up(folder)
-        result = latest_valid(folder)
-    update = result[0].state["progress"]["update"] if result[0] is not None else -1
-    chosen = int(ranks.broadcast([update])[0])
-    if ranks.is_first or chosen < 0:
-        return result
-    return read_checkpoint(checkpoint_path(folder, chosen)), []
 
 
 def finish(run: TrainingRun) -> TrainingResult:
@@ -219,36 +212,29 @@ def final_weights(run: TrainingRun) -> dict[str, Tensor]:
 
     Checkpoints that have been damaged meanwhile are logged and left out.
     """
-    ranks = run.ranks
-    intact = [path for path in _checkpoints_to_average(run) if _is_intact(path, run)] if ranks.is_first else []
+    average, progress, ranks = run.config.checkpoint_average, run.progress, run.ranks
+    updates = progress.best_updates.updates()
+    if average is None:
+        # within a time budget, there may have been no time to validate once the rate had ended
+        updates = [] if run.budget.is_spent and progress.last_validated != progress.update else updates[:1]
+    elif average.which == "best":
+        updates = updates[: average.count]
+    else:
+        regular = [
+            update
+            for update in list_checkpoints(run.checkpoints)
+            # the last update need not be regular: patience or the time may have ended the training
+            if run.budget.is_checkpoint_regular(update) or update == progress.update
+        ]
+        updates = regular[-average.count :] if len(regular) > 1 else updates[:1]
+    intact = []
+    for path in (checkpoint_path(run.checkpoints, update) for update in updates if ranks.is_first):
+        try:
+            verify_checkpoint(path)
+            intact.append(path)
+        except DamagedError as error:
+            run.log.event("damaged", path=str(path), reason=str(error))
     if ranks.broadcast([len(intact)])[0]:
         return average_checkpoints(intact) if ranks.is_first else {}
     with run.learner.eval_model() as model:
         return {name: weight.to("cpu", copy=True) for name, weight in weights(model).items()} if ranks.is_first else {}
-
-
-def _checkpoints_to_average(run: TrainingRun) -> list[Path]:
-    average, progress = run.config.checkpoint_average, run.progress
-    if average is None and run.budget.is_spent and progress.last_validated != progress.update:
-        return []  # the rate has ended, and there was no time to validate
-    if average is None or average.which == "best":
-        count = average.count if average else 1
-        return [checkpoint_path(run.checkpoints, update) for update in progress.best_updates.updates()[:count]]
-    end = progress.update  # which need not be regular: patience or the time ended the training
-    regular = [
-        path
-        for update, path in list_checkpoints(run.checkpoints).items()
-        if run.budget.is_checkpoint_regular(update) or update == end
-    ]
-    if len(regular) < min(2, average.count):
-        return [checkpoint_path(run.checkpoints, update) for update in progress.best_updates.updates()[:1]]
-    return regular[-average.count :]
-
-
-def _is_intact(path: Path, run: TrainingRun) -> bool:
-    try:
-        verify_checkpoint(path)
-    except DamagedError as error:
-        run.log.event("damaged", path=str(path), reason=str(error))
-        return False
-    return True

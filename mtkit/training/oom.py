@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.errors import ComputeError, is_oom
@@ -60,7 +59,17 @@ class MicroBatchSplitter:
         max_sentences = sentences if limit is None else max(1, limit // length)
         count = -(-sentences // max_sentences)
         bounds = [number * sentences // count for number in range(count + 1)]
-        return [_sentences(batch, slice(begin, end)) for begin, end in pairwise(bounds)]
+        source, target, parts = batch.source, batch.target, []
+        for rows in (slice(begin, end) for begin, end in pairwise(bounds)):
+            part = Batch(
+                source=Source(source.ids[rows], source.real[rows], source.pos[rows]),
+                target=Target(target.ids[rows], target.real[rows], target.pos[rows]),
+                labels=batch.labels[rows],
+                loss_mask=batch.loss_mask[rows],
+                sample_ids=batch.sample_ids[rows],
+            )
+            parts.append(part)
+        return parts
 
     def halve(self, batches: Sequence[Batch]) -> None:
         """Lower the limit to half of the largest part of these micro-batches, which did not fit.
@@ -93,23 +102,6 @@ def dummy_micro_batch(batch: Batch) -> Batch:
     return Batch(Source(ids, real, ids), Target(ids, real, ids), ids, torch.zeros_like(real), sample_ids)
 
 
-def _sentences(batch: Batch, rows: slice) -> Batch:
-    source, target = batch.source, batch.target
-    return Batch(
-        source=Source(source.ids[rows], source.real[rows], source.pos[rows]),
-        target=Target(target.ids[rows], target.real[rows], target.pos[rows]),
-        labels=batch.labels[rows],
-        loss_mask=batch.loss_mask[rows],
-        sample_ids=batch.sample_ids[rows],
-    )
-
-
-def abbreviate(sample_ids: Sequence[int]) -> str:
-    """List at most eight sample ids for a message."""
-    listed = ", ".join(str(sample) for sample in sample_ids[:8])
-    return listed if len(sample_ids) <= 8 else f"{listed} and {len(sample_ids) - 8} more"
-
-
 def dump_failed_update(batches: Sequence[Batch], facts: Mapping[str, Any], path: Path) -> None:
     """Write the micro-batches of an update that was not applied, so that it can be reproduced.
 
@@ -124,13 +116,9 @@ def dump_failed_update(batches: Sequence[Batch], facts: Mapping[str, Any], path:
     with atomic_folder(path) as folder:
         tensors = {}
         for number, batch in enumerate(batches):
-            tensors.update({f"{number}.{name}": torch.as_tensor(t).cpu() for name, t in _flatten(batch).items()})
+            by_name = {f"source.{name}": tensor for name, tensor in vars(batch.source).items()}
+            by_name |= {f"target.{name}": tensor for name, tensor in vars(batch.target).items()}
+            by_name |= {"labels": batch.labels, "loss_mask": batch.loss_mask, "sample_ids": batch.sample_ids}
+            tensors |= {f"{number}.{name}": torch.as_tensor(tensor).cpu() for name, tensor in by_name.items()}
         write_tensors(folder / "batches.safetensors", tensors)
         (folder / "facts.json").write_text(json.dumps(facts, indent=2), encoding="utf-8")
-
-
-def _flatten(batch: Batch) -> dict[str, Tensor]:
-    source = {f"source.{name}": tensor for name, tensor in vars(batch.source).items()}
-    target = {f"target.{name}": tensor for name, tensor in vars(batch.target).items()}
-    others = {"labels": batch.labels, "loss_mask": batch.loss_mask, "sample_ids": batch.sample_ids}
-    return {**source, **target, **others}

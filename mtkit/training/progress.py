@@ -39,14 +39,6 @@ class BestUpdates:
         is_best = ranked[0] == scored
         return replace(self, ranked=tuple(ranked), since_best=0 if is_best else self.since_best + 1)
 
-    def without(self, update: int) -> BestUpdates:
-        """Remove the validation of an update."""
-        return replace(self, ranked=tuple(scored for scored in self.ranked if scored.update != update))
-
-    def includes(self, update: int) -> bool:
-        """Return whether an update is among the best."""
-        return update in self.updates()
-
     def updates(self) -> Sequence[int]:
         """Return the best updates, best first."""
         return [scored.update for scored in self.ranked]
@@ -98,16 +90,6 @@ class LossTrend:
         """Return whether the training has diverged."""
         return self.validation_diverged or self.updates_above >= config.updates
 
-    def after_rollback(self, config: DivergenceConfig) -> LossTrend:
-        """Return the trend after a rollback."""
-        return replace(
-            self,
-            updates_above=0,
-            validation_diverged=False,
-            recoveries=self.recoveries + 1,
-            lr_factor=self.lr_factor * config.lr_shrink,
-        )
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -121,7 +103,6 @@ class Progress:
         processor_seconds: of these, the time that the threads of this process computed.
         validation_seconds: time of the validations.
         last_validated: last update that was validated, 0 for none.
-        best_updates: the best validations.
         skipped, skipped_in_a_row: updates whose loss or gradient was not finite.
         loss_trend: for the detection of divergence.
         budget: within the time budget; None without one.
@@ -153,16 +134,6 @@ class Progress:
             tgt_tokens=self.tgt_tokens + data.tgt_tokens,
             skipped_in_a_row=0,
         )
-
-    def after_skip(self, data: UpdateData) -> Progress:
-        """Return the progress after an update that was not applied."""
-        return replace(
-            self, position=data.next_position, skipped=self.skipped + 1, skipped_in_a_row=self.skipped_in_a_row + 1
-        )
-
-    def with_times(self, seconds: float, processor_seconds: float) -> Progress:
-        """Return the progress with the time of all updates so far."""
-        return replace(self, seconds=seconds, processor_seconds=processor_seconds)
 
     def with_metric(self, validation_fingerprint: str, former: str = "") -> Progress:
         """Return the progress without the validations of another metric or data, which are not comparable.

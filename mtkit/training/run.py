@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from mtkit.training.learner import Learner
 from mtkit.training.monitoring.log import Log
 from mtkit.training.monitoring.meter import BusyMachine, LossSums, Stopwatch, ThroughputMeter
 from mtkit.training.monitoring.validation import ShardedValidator, Validation, ValidationShard
-from mtkit.training.oom import abbreviate, dump_failed_update
+from mtkit.training.oom import dump_failed_update
 from mtkit.training.pending_signal import PendingSignal
 from mtkit.training.progress import Progress, ScoredUpdate
 from mtkit.training.time_budget import TimeBudget
@@ -159,9 +159,17 @@ class TrainingRun:
         facts = {"loss": str(loss), "grad_norm": str(grad_norm), "seed": self.config.seed, "samples": samples}
         dump_failed_update(data.batches, {"update": update, **facts}, path)
         self.log.event("nonfinite", update, path=str(path), **facts)
-        self.progress = self.progress.after_skip(data)
+        progress = self.progress
+        self.progress = replace(
+            progress,
+            position=data.next_position,
+            skipped=progress.skipped + 1,
+            skipped_in_a_row=progress.skipped_in_a_row + 1,
+        )
         problem = f"update {update}: loss {loss}, gradient norm {grad_norm}; the update was not applied"
-        location = f"samples {abbreviate(samples)}; the batch is in {path}"
+        listed = ", ".join(str(sample) for sample in samples[:8])
+        more = f" and {len(samples) - 8} more" if len(samples) > 8 else ""
+        location = f"samples {listed}{more}; the batch is in {path}"
         if self.config.on_nonfinite == "stop":
             hint = "lower training.optimiser.learning_rate, or set training.on_nonfinite=skip"
             raise ComputeError(f"{problem}\n{location}\n{hint}")
@@ -245,15 +253,64 @@ class TrainingRun:
             self._roll_back(config, has_diverged=True)
 
     def _roll_back(self, config: DivergenceConfig, *, has_diverged: bool) -> None:
-        where, is_due = (self.learner, self.checkpoints, self.progress), self.budget.is_checkpoint_regular
+        """Restore weights and optimiser of the best checkpoint; data and schedule continue from the present update.
+
+        If no validated checkpoint is intact, the newest regular one from before the loss rose is restored. Irregular
+        ones are not considered: they exist because the training was interrupted, which must not change its course.
+        Checkpoints newer than the restored one are removed, so that neither an average nor a later rollback uses them.
+
+        Args:
+            config: limit of the number of rollbacks, and the learning rate after this one.
+            has_diverged: whether the present weights are bad; otherwise updates after them were skipped, and the
+                checkpoint of the present update is one to return to.
+
+        Raises:
+            ComputeError: the number of rollbacks is exhausted, or there is no checkpoint.
+            ReadWriteError: a checkpoint cannot be removed.
+        """
+        progress, trend = self.progress, self.progress.loss_trend
+        problem, hint = f"update {progress.update}: training has diverged", "lower training.optimiser.learning_rate"
         with self._watch.paused():
             self._writer.wait()
             self.ranks.barrier()
-            self.progress, path = roll_back(*where, config, has_diverged=has_diverged, is_checkpoint_due=is_due)
+            if trend.recoveries >= config.max_recoveries:
+                reason = f"after {trend.recoveries} rollbacks (on_divergence.max_recoveries)"
+                raise ComputeError(f"{problem} {reason}\n{hint}")
+            # one choice for all ranks: another rank could find a checkpoint damaged that this one finds intact
+            update = int(self.ranks.broadcast([self._best_checkpoint(has_diverged=has_diverged)])[0])
+            if update < 0:
+                raise ComputeError(f"{problem}, and there is no earlier checkpoint to return to\n{hint}")
+            path = checkpoint_path(self.checkpoints, update)
+            self.learner.load(read_checkpoint(path).tensors)
+            for newer in [each for each in list_checkpoints(self.checkpoints) if each > update and self.ranks.is_first]:
+                remove_checkpoint(checkpoint_path(self.checkpoints, newer))
             self.ranks.barrier()  # until all ranks have read the checkpoint, which the next one may replace
-        lr_factor = self.progress.loss_trend.lr_factor
-        self.log.event("diverged", self.progress.update, checkpoint=str(path), lr_factor=lr_factor)
+        best_updates, lr_factor = progress.best_updates, trend.lr_factor * config.lr_shrink
+        if update < progress.update:  # the validation of the present update was of other weights
+            ranked = tuple(scored for scored in best_updates.ranked if scored.update != progress.update)
+            best_updates = replace(best_updates, ranked=ranked)
+        recoveries = trend.recoveries + 1
+        trend = replace(trend, updates_above=0, validation_diverged=False, recoveries=recoveries, lr_factor=lr_factor)
+        self.progress = replace(progress, best_updates=best_updates, loss_trend=trend, skipped_in_a_row=0)
+        self.log.event("diverged", progress.update, checkpoint=str(path), lr_factor=lr_factor)
         self._save()  # replaces the checkpoints that the rollback removed
+
+    def _best_checkpoint(self, *, has_diverged: bool) -> int:
+        """Return the update of the intact checkpoint that a rollback restores; -1 if there is none."""
+        if not self.ranks.is_first:
+            return -1
+        progress = self.progress
+        end = progress.update if has_diverged else progress.update + 1
+        best = [update for update in progress.best_updates.updates() if update < end]
+        regular = [u for u in reversed(list_checkpoints(self.checkpoints)) if self.budget.is_checkpoint_regular(u)]
+        older = [update for update in regular if update <= progress.update - progress.loss_trend.updates_above]
+        for update in [*best, *older]:
+            try:
+                verify_checkpoint(checkpoint_path(self.checkpoints, update))
+                return update
+            except DamagedError:
+                continue
+        return -1
 
     def save(self) -> None:
         """Save a checkpoint, if one is due, if the model is among the best, or if training stops here.
@@ -263,7 +320,7 @@ class TrainingRun:
             ReadWriteError: this or the previous checkpoint could not be written.
         """
         update = self.progress.update
-        is_new_best = self.progress.last_validated == update and self.progress.best_updates.includes(update)
+        is_new_best = self.progress.last_validated == update and update in self.progress.best_updates.updates()
         if self._stop_signal() is not None:
             raise self._interrupted()
         if self.budget.is_checkpoint_regular(update) or is_new_best or self.stop_reason():
@@ -273,9 +330,10 @@ class TrainingRun:
         if not self.progress.update:
             return  # nothing was trained; a fresh start would skip the same updates
         with self._watch.paused():
-            self.progress = replace(self.progress.with_times(**self._watch.times), budget=self.budget.progress)
+            self.progress = replace(self.progress, **self._watch.times, budget=self.budget.progress)
             state = {"progress": self.progress.to_json(), **self.learner.scalar_state()}
-            tensors = self.learner.tensors() if self.learner.participates_in_save else {}
+            is_collective = self.learner.eval_replica is not None
+            tensors = self.learner.tensors() if self.ranks.is_first or is_collective else {}
             is_new = self.ranks.is_first and self._writer.submit(self.progress.update, Checkpoint(tensors, state))
         if is_new:
             path = checkpoint_path(self.checkpoints, self.progress.update)
@@ -310,76 +368,10 @@ class TrainingRun:
             return True  # the interrupted validation may yet detect divergence, and the rollback needs a checkpoint
         regular = [u for u in present if self.budget.is_checkpoint_regular(u)]
         is_permanent = self.config.keep.every is not None and update % self.config.keep.every == 0
-        is_best = self.progress.best_updates.includes(update)
+        is_best = update in self.progress.best_updates.updates()
         return is_permanent or is_best or update in regular[-self.config.keep_last :]
 
 
 def _finite(value: float) -> float:
     """Replace infinity, which JSON does not have, and NaN by the largest float."""
     return sys.float_info.max if math.isnan(value) else min(value, sys.float_info.max)
-
-
-def roll_back(
-    learner: Learner,
-    folder: Path,
-    progress: Progress,
-    config: DivergenceConfig,
-    *,
-    has_diverged: bool,
-    is_checkpoint_due: Callable[[int], bool],
-) -> tuple[Progress, Path]:
-    """Restore weights and optimiser of the best checkpoint; data and schedule continue from the present update.
-
-    If no validated checkpoint is intact, the newest regular one from before the loss rose is restored. Irregular ones
-    are not considered: they exist because the training was interrupted, which must not change its course. Checkpoints
-    newer than the restored one are removed, so that neither an average nor a later rollback uses them.
-
-    Args:
-        learner: changed in place.
-        folder: of the checkpoints, none of which is being written.
-        progress: at the update where the training diverged.
-        config: limit of the number of rollbacks, and the learning rate after this one.
-        has_diverged: whether the present weights are bad; otherwise updates after them were skipped, and the checkpoint
-            of the present update is one to return to.
-        is_checkpoint_due: whether an update has a regular checkpoint.
-
-    Returns:
-        The progress after the rollback, and the restored checkpoint.
-
-    Raises:
-        ComputeError: the number of rollbacks is exhausted, or there is no checkpoint.
-        ReadWriteError: a checkpoint cannot be removed.
-    """
-    trend = progress.loss_trend
-    problem, hint = f"update {progress.update}: training has diverged", "lower training.optimiser.learning_rate"
-    if trend.recoveries >= config.max_recoveries:
-        raise ComputeError(f"{problem} after {trend.recoveries} rollbacks (on_divergence.max_recoveries)\n{hint}")
-    # one choice for all ranks: another rank could find a checkpoint damaged that this one finds intact
-    end = progress.update if has_diverged else progress.update + 1
-    best = [update for update in progress.best_updates.updates() if update < end]
-    regular = [update for update in reversed(list_checkpoints(folder)) if is_checkpoint_due(update)]
-    older = [update for update in regular if update <= progress.update - trend.updates_above]
-    chosen = _first_intact(folder, [*best, *older]) if learner.ranks.is_first else -1
-    update = int(learner.ranks.broadcast([chosen])[0])
-    if update < 0:
-        raise ComputeError(f"{problem}, and there is no earlier checkpoint to return to\n{hint}")
-    path = checkpoint_path(folder, update)
-    learner.load(read_checkpoint(path).tensors)
-    for newer in [each for each in list_checkpoints(folder) if each > update and learner.ranks.is_first]:
-        remove_checkpoint(checkpoint_path(folder, newer))
-    best_updates = progress.best_updates
-    if update < progress.update:
-        best_updates = best_updates.without(progress.update)  # that validation was of other weights
-    trend = trend.after_rollback(config)
-    return replace(progress, best_updates=best_updates, loss_trend=trend, skipped_in_a_row=0), path
-
-
-def _first_intact(folder: Path, updates: Sequence[int]) -> int:
-    """Return the first of these updates whose checkpoint exists and is intact; -1 if there is none."""
-    for update in updates:
-        try:
-            verify_checkpoint(checkpoint_path(folder, update))
-        except DamagedError:
-            continue
-        return update
-    return -1

@@ -86,20 +86,17 @@ def translation_weights(path: Path) -> dict[str, Tensor]:
         MissingInputError: `path` is none of these.
         DataError: the checkpoint is damaged, or a weight is NaN or infinite.
     """
-    if path.is_file():
-        return _finite_tensors(path)
     if (path / "manifest.json").is_file():
         verify_checkpoint(path)
-    files = [path / name for name in ("model.safetensors", "ema.safetensors") if (path / name).is_file()]
+    files = [file for file in (path, path / "model.safetensors", path / "ema.safetensors") if file.is_file()]
     if not files:
         raise MissingInputError(f"{path}: neither a checkpoint nor a model folder; it has no model.safetensors")
-    return {name: weight for file in files for name, weight in _finite_tensors(file).items()}
-
-
-def _finite_tensors(path: Path) -> dict[str, Tensor]:
-    tensors = read_tensors(path)
-    check_finite(tensors, path)
-    return tensors
+    weights: dict[str, Tensor] = {}
+    for file in files:
+        tensors = read_tensors(file)
+        check_finite(tensors, file)
+        weights |= tensors
+    return weights
 
 
 def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:

@@ -46,19 +46,6 @@ class Checkpoint:
     state: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class CorruptCheckpoint:
-    """Checkpoint that failed verification.
-
-    Attributes:
-        path: its folder, in quarantine if it has been moved there.
-        reason: the error.
-    """
-
-    path: Path
-    reason: str
-
-
 def checkpoint_path(folder: Path, update: int) -> Path:
     """Return the path of the checkpoint of an update in `folder`."""
     return folder / f"{PREFIX}{update:08d}"
@@ -119,16 +106,15 @@ def verify_checkpoint(path: Path) -> list[str]:
     if content["format"] != FORMAT:
         reason = f"in checkpoint format {content['format']}, but mtkit {__version__} reads format {FORMAT}"
         raise FormatError(path, content["mtkit"], reason, "train it again (--fresh, or another --run-dir)")
-    errors = [error for name, digest in content["files"].items() if (error := _file_error(path / name, digest))]
+    errors = []
+    for name, digest in content["files"].items():
+        if not (path / name).is_file():
+            errors.append(f"{name} is missing")
+        elif hash_file(path / name) != digest:
+            errors.append(f"{name} does not match its checksum")
     if errors:
         raise DamagedError(f"{path}: damaged: {'; '.join(errors)}")
     return list(content["files"])
-
-
-def _file_error(file: Path, digest: str) -> str | None:
-    if not file.is_file():
-        return f"{file.name} is missing"
-    return None if hash_file(file) == digest else f"{file.name} does not match its checksum"
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -147,36 +133,34 @@ def read_state(path: Path) -> dict[str, Any]:
     return dict(parse_json((path / "state.json").read_bytes()))
 
 
-def latest_valid(folder: Path) -> tuple[Checkpoint | None, list[CorruptCheckpoint]]:
+def latest_valid(folder: Path) -> tuple[Checkpoint | None, dict[Path, str]]:
     """Read the newest intact checkpoint; damaged newer ones are moved to `damaged-...`.
 
     Returns:
-        The checkpoint, or None if there are no checkpoints at all; and the damaged ones.
+        The checkpoint, or None if there are no checkpoints at all; and the error of each damaged one, by its new path.
 
     Raises:
         DamagedError: all checkpoints are damaged; none is moved.
         FormatError: the newest checkpoint has another format.
     """
-    damaged = []
-    for _, path in reversed(list_checkpoints(folder).items()):
+    checkpoint, errors = None, {}
+    for path in reversed(list_checkpoints(folder).values()):
         try:
             checkpoint = read_checkpoint(path)
+            break
         except DamagedError as error:
-            damaged.append(CorruptCheckpoint(path, str(error)))
-            continue
-        return checkpoint, [_quarantine(each) for each in damaged]
-    if damaged:
-        reasons = "\n".join(each.reason for each in damaged[:8])
+            errors[path] = str(error)
+    if checkpoint is None and errors:
+        reasons = "\n".join([*errors.values()][:8])
         raise DamagedError(f"{reasons}\nthere is no intact checkpoint to resume from; restore one from a copy")
-    return None, []
-
-
-def _quarantine(damaged: CorruptCheckpoint) -> CorruptCheckpoint:
-    quarantine = damaged.path.with_name(QUARANTINE_PREFIX + damaged.path.name)
-    with translate_write_errors(quarantine):
-        shutil.rmtree(quarantine, ignore_errors=True)
-        damaged.path.rename(quarantine)
-    return CorruptCheckpoint(quarantine, damaged.reason)
+    damaged = {}
+    for path, reason in errors.items():
+        quarantine = path.with_name(QUARANTINE_PREFIX + path.name)
+        with translate_write_errors(quarantine):
+            shutil.rmtree(quarantine, ignore_errors=True)
+            path.rename(quarantine)
+        damaged[quarantine] = reason
+    return checkpoint, damaged
 
 
 def clean_up(folder: Path) -> None:
@@ -208,7 +192,6 @@ class CheckpointInfo:
     """One checkpoint.
 
     Attributes:
-        path: its folder.
         update: number of updates applied; None for a damaged one that was moved to quarantine.
         size: bytes on disk.
         error: why it cannot be used; None if it is intact.
@@ -252,31 +235,24 @@ def inspect_checkpoints(run: Path) -> list[CheckpointInfo]:
     quarantined = sorted(folder.glob(f"{QUARANTINE_PREFIX}*")) if folder.is_dir() else []
     if not paths and not quarantined:
         raise MissingInputError(f"{run}: has no checkpoints; nothing has been trained there yet")
-    errors = {update: _error(path) for update, path in paths.items()}
-    # a running training may have removed checkpoints meanwhile
-    paths = {update: path for update, path in paths.items() if path.exists()}
-    best = _best_updates([path for update, path in paths.items() if errors[update] is None])
+    errors: dict[int, str] = {}
+    best: list[int] | None = None  # updates of the best validations, as the newest intact checkpoint lists them
+    for update, path in reversed(paths.items()):
+        try:
+            verify_checkpoint(path)
+            if best is None:
+                best = [scored["update"] for scored in read_state(path)["progress"]["best_updates"]["ranked"]]
+        except (DamagedError, MissingInputError) as error:
+            errors[update] = str(error).removeprefix(f"{path}: ")
+        except FileNotFoundError:
+            continue  # a running training has removed it meanwhile
+    ranks = {update: rank for rank, update in enumerate(best or [], start=1)}
     listed = [
-        CheckpointInfo(path, update, _size(path), errors[update], best.index(update) + 1 if update in best else None)
+        CheckpointInfo(path, update, _size(path), errors.get(update), ranks.get(update))
         for update, path in paths.items()
+        if path.exists()
     ]
     return listed + [CheckpointInfo(path, None, _size(path), "damaged, in quarantine") for path in quarantined]
-
-
-def _error(path: Path) -> str | None:
-    try:
-        verify_checkpoint(path)
-    except (DamagedError, MissingInputError) as error:
-        return str(error).removeprefix(f"{path}: ")
-    return None
-
-
-def _best_updates(intact: Sequence[Path]) -> list[int]:
-    """Return the updates of the best validations, best first, as the newest of these checkpoints lists them."""
-    for path in reversed(intact):
-        with suppress(FileNotFoundError):
-            return [one["update"] for one in read_state(path)["progress"]["best_updates"]["ranked"]]
-    return []
 
 
 def _size(path: Path) -> int:

@@ -167,17 +167,16 @@ class CombinedOptimizer(torch.optim.Optimizer):
             member.step()
 
 
-def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
-    """Return the weights of linear layers, except the output projection and those tied to an embedding."""
-    embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
-    linear = [module for name, module in model.named_modules() if isinstance(module, nn.Linear) and name != "output"]
-    weights = [weight for module in linear for weight in module.parameters(recurse=False) if weight.dim() == 2]
-    return [weight for weight in weights if id(weight) not in embeddings]
-
-
 def muon(config: MuonConfig, model: nn.Module) -> torch.optim.Optimizer:
-    """Muon of the hidden matrices, and AdamW of all other weights."""
-    hidden = {id(p) for p in hidden_matrices(model)}
+    """Muon of the hidden matrices, and AdamW of all other weights.
+
+    Hidden are the matrices of linear layers, except the output projection and those tied to an embedding.
+    """
+    embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    hidden: set[int] = set()
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) and name != "output":
+            hidden |= {id(p) for p in module.parameters(recurse=False) if p.dim() == 2 and id(p) not in embeddings}
     matrices = [p for p in trainable(model) if id(p) in hidden]
     rest = [p for p in trainable(model) if id(p) not in hidden]
     groups = [

@@ -21,16 +21,11 @@ class Schedule:
     """Learning rate schedule of a training; without a state unless a kind says otherwise."""
 
     def __init__(self, config: ScheduleConfigBase, max_updates: int) -> None:
-        self._config, self._max_updates = config, max_updates
-
-    @property
-    def has_end(self) -> bool:
-        """True if the schedule ends with the last update, so that it follows the time of a budget."""
-        return self._config.ends_at_max_updates
+        self.config, self._max_updates = config, max_updates
 
     def __call__(self, update: float) -> float:
         """Return the factor of the peak learning rate at an update (1 is the first)."""
-        return self._config.factor(update, self._max_updates)
+        return self.config.factor(update, self._max_updates)
 
     def step_on_metric(self, value: float) -> None:
         """Take the value of a validation into account; lower is better."""
@@ -175,9 +170,10 @@ class WarmupStableDecayConfig(ScheduleConfigBase):
 class Plateau(Schedule):
     """Schedule that reduces the rate when validation stops improving. See `PlateauConfig`."""
 
+    config: PlateauConfig
+
     def __init__(self, config: PlateauConfig, max_updates: int) -> None:
         super().__init__(config, max_updates)
-        self.config = config
         self.factor = 1.0
         self.best = sys.float_info.max  # JSON has no infinity
         self.waited = 0  # validations without improvement

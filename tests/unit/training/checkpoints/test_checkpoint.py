@@ -75,9 +75,10 @@ def test_a_damaged_file_is_named_and_the_previous_checkpoint_is_used(tmp_path, n
         file.write_bytes(content)
     checkpoint, damaged = latest_valid(tmp_path)
     assert checkpoint.state == {"number": 1}
-    assert [each.path.name for each in damaged] == ["damaged-update-00000002"]
-    assert "update-00000002: damaged:" in damaged[0].reason
-    assert name in damaged[0].reason
+    ((path, reason),) = damaged.items()
+    assert path.name == "damaged-update-00000002"
+    assert "update-00000002: damaged:" in reason
+    assert name in reason
     assert list(checkpoints.list_checkpoints(tmp_path)) == [1]
 
 
@@ -115,7 +116,7 @@ def test_if_all_checkpoints_are_damaged_none_is_moved(tmp_path):
 
 
 def test_no_checkpoints_are_no_error(tmp_path):
-    assert latest_valid(tmp_path / "none") == (None, [])
+    assert latest_valid(tmp_path / "none") == (None, {})
 
 
 @pytest.mark.parametrize(("other", "version"), [(1, "0.1.0"), (99, "9.0")])
