@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mtkit.corpus.config import MonolingualFile, ParallelFiles
 from mtkit.display import Table, count_of
 from mtkit.evaluation.comparison import compare
 from mtkit.evaluation.config import REPORTED
@@ -24,18 +23,16 @@ from mtkit.evaluation.score import bleu_of
 from mtkit.io.files import atomic_folder, hash_file, temporary_folder, write_bytes
 from mtkit.io.records import write_record
 from mtkit.model_folder.config_file import CONFIG, WEIGHTS, read_config, update_fields
-from mtkit.model_folder.folder import read_metadata, read_model, read_tokenizers
+from mtkit.model_folder.folder import read_model
 from mtkit.model_folder.model_card import write_new_model
 from mtkit.pipeline.builders import build_model
 from mtkit.pipeline.open_run import Run
-from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.validator import evenly_spaced
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import read_lines
 from mtkit.training.monitoring.meter import Stopwatch
 from mtkit.training.weights import weights
 from mtkit.translate.load import load_translator
-from mtkit.translate.translator import Translator
 
 BEFORE, AFTER = "before", "after"
 CHOICE, TUNED = "choice.json", "tuned"  # in the run folder: the record, and the fine-tuned model where the base is kept
@@ -89,8 +86,7 @@ def choose_model(run: Run, base: Path, max_lines: int = MAX_LINES) -> ModelChoic
     The base is copied to the model folder, with the record of the training, so that the run stays a finished one. The
     fine-tuned model is copied to TUNED before. An interrupted call is repeated with the same result.
 
-    Args:
-        max_lines: of own valid that are compared.
+    At most `max_lines` of own valid are compared.
 
     Raises:
         MissingInputError, DataError, ReadWriteError: a model or text cannot be read, or a file not be written.
@@ -179,35 +175,9 @@ MIXTURE = "mixture"  # folder of the chosen model
 Bleu = Mapping[str, float]  # by validation set, own and general
 
 
-@dataclass(frozen=True)
-class Mixtures:
-    """Measured mixtures.
-
-    Attributes:
-        bleu: of each share of the weights after.
-        chosen: the share whose own BLEU is highest among those that lose at most `max_loss` of the general one.
-        folder: the model folder of that mixture.
-    """
-
-    bleu: Mapping[float, Bleu]
-    chosen: float
-    max_loss: float
-    folder: Path
-
-    def table(self) -> Table:
-        """One row for each mixture."""
-        rows = [
-            [f"{share:.2f}", *(f"{value:.2f}" for value in bleu.values()), "chosen" if share == self.chosen else ""]
-            for share, bleu in self.bleu.items()
-        ]
-        names = [f"{name} BLEU" for name in next(iter(self.bleu.values()))]
-        title = f"mixtures of the weights before and after, on valid; at most {self.max_loss:g} BLEU of general lost"
-        return Table(["share of after", *names, ""], rows, text=("",), title=title)
-
-
 def mix(
-    recipe: Recipe, folder: RunFolder, tuned: Path, *, max_loss: float, notify: Callable[[str, str], None]
-) -> Mixtures:
+    recipe: Recipe, run: Path, tuned: Path, *, max_loss: float, notify: Callable[[str, str], None]
+) -> tuple[Path, Table]:
     """Measure mixtures on the validation sets, own first and general second, and write the chosen one.
 
     Args:
@@ -215,28 +185,32 @@ def mix(
         max_loss: BLEU of general text that may be lost.
         notify: receives the name of the step and a message.
 
+    Returns:
+        The model folder of the chosen mixture, and a table of all.
+
     Raises:
         MissingInputError, DataError, ReadWriteError: a model or a text cannot be read, or the mixture not be written.
     """
-    metadata, tokenizers = read_metadata(tuned), read_tokenizers(tuned, read_metadata(tuned))
-    before = weights(build_model(recipe, tokenizers, lambda stage, message: None).cpu())
-    after = weights(read_model(tuned).model)
-    output = folder.path / MIXTURE
+    loaded, output = read_model(tuned), run / MIXTURE
+    before = weights(build_model(recipe, loaded.tokenizers, lambda stage, message: None).cpu())
+    after = weights(loaded.model)
     bleu: dict[float, Bleu] = {}
-
-    def write(path: Path, share: float) -> None:
-        tensors = interpolate(before, after, share)
-        write_new_model(path, tensors, metadata, tokenizers)
-
     for share in SHARES:
         with temporary_folder(output) as temporary:
-            write(temporary / "model", share)
-            bleu[share] = _bleu_by_set(temporary / "model", recipe)
+            model = temporary / "model"
+            write_new_model(model, interpolate(before, after, share), loaded.metadata, loaded.tokenizers)
+            bleu[share] = _bleu_by_set(model, recipe)
         values = ", ".join(f"{name} {value:.2f}" for name, value in bleu[share].items())
         notify("mixture", f"{share:.2f} of the weights after: BLEU {values}")
     chosen = choose(bleu, max_loss)
-    write(output, chosen)
-    return Mixtures(bleu, chosen, max_loss, output)
+    write_new_model(output, interpolate(before, after, chosen), loaded.metadata, loaded.tokenizers)
+    rows = [
+        [f"{share:.2f}", *(f"{value:.2f}" for value in by_set.values()), "chosen" if share == chosen else ""]
+        for share, by_set in bleu.items()
+    ]
+    headings = ["share of after", *(f"{name} BLEU" for name in bleu[chosen]), ""]
+    title = f"mixtures of the weights before and after, on valid; at most {max_loss:g} BLEU of general lost"
+    return output, Table(headings, rows, text=("",), title=title)
 
 
 def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
@@ -255,15 +229,11 @@ def choose(bleu: Mapping[float, Bleu], max_loss: float) -> float:
 
 
 def _bleu_by_set(model: Path, recipe: Recipe) -> Bleu:
-    names = list(recipe.corpus.test)
-    sets = zip(names, recipe.corpus.valid_sets, strict=True)
-    translator = load_translator(model, search=recipe.search)
-    return {name: _bleu_of(files, translator, recipe) for name, files in sets}
-
-
-def _bleu_of(files: ParallelFiles | MonolingualFile, translator: Translator, recipe: Recipe) -> float:
-    src, ref = list(read_lines(files.src)), list(read_lines(files.tgt))
-    chosen = evenly_spaced(len(src), MIXTURE_LINES)
-    hyps = translator.with_source_prefix(files).translate_lines([src[line] for line in chosen])
-    refs = [ref[line] for line in chosen]
-    return bleu_of(hyps, refs, tgt_lang=recipe.corpus.tgt_lang, tokenize=recipe.evaluation.tokenize)
+    translator, bleu = load_translator(model, search=recipe.search), {}
+    for name, files in zip(recipe.corpus.test, recipe.corpus.valid_sets, strict=True):
+        src, ref = list(read_lines(files.src)), list(read_lines(files.tgt))
+        lines = evenly_spaced(len(src), MIXTURE_LINES)
+        hyps = translator.with_source_prefix(files).translate_lines([src[line] for line in lines])
+        refs = [ref[line] for line in lines]
+        bleu[name] = bleu_of(hyps, refs, tgt_lang=recipe.corpus.tgt_lang, tokenize=recipe.evaluation.tokenize)
+    return bleu

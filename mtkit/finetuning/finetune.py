@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from mtkit.display import count_of
 from mtkit.errors import MtkitError, RecipeError, UsageError
 from mtkit.finetuning.choice import (
     CHOICE,
     MAX_LINES,
-    Mixtures,
     ModelChoice,
     choose_model,
     lines_within,
@@ -31,16 +31,16 @@ from mtkit.finetuning.learning_rate import RangeTest
 from mtkit.finetuning.report import FinetuneReport, report
 from mtkit.finetuning.settings import (
     GENERAL,
+    GENERAL_SHARE,
     OWN,
     TrainingPlan,
-    default_share,
     fit_updates,
     unstated_reasons,
     with_course,
     with_rate,
     write_tree,
 )
-from mtkit.finetuning.texts import GivenText, describe_split, split_text, translated_text
+from mtkit.finetuning.texts import GivenText, split_text, translated_text
 from mtkit.io.files import hash_file
 from mtkit.io.lock import FileLock
 from mtkit.io.records import read_record, write_record
@@ -141,7 +141,14 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
     """
     options.check()
     base = find_model(options.base)
-    steps = _Steps(options, base, _require_base(base, options), display or NullDisplay())
+    # the model must translate, with the tag that its sources need
+    stored = read_translation_model(base)
+    require_trainable(stored.tokenizers, base)
+    prefix_ids(stored, options.prefix)  # its errors
+    if options.extend_tokenizer is not None:
+        for tokenizer in (stored.tokenizers.src, stored.tokenizers.tgt):
+            require_extendable(tokenizer)
+    steps = _Steps(options, base, read_metadata(base), display or NullDisplay())
     with _locked(options.run):
         steps.prepare_texts()
         recipe = steps.recipe()
@@ -157,34 +164,21 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
         )
         if not choices:
             return FinetuneReport(options.run, lines=result.lines)
-        return report(recipe, base, RunFolder(options.run), choices[0], steps.mixtures(recipe, choices[0]))
-
-
-def _require_base(base: Path, options: FinetuneOptions) -> ModelMetadata:
-    """Metadata of the model, which must translate, with the tag that its sources need.
-
-    Raises:
-        UsageError: it is another kind of model, or the options do not suit it.
-        MissingInputError, DataError: it cannot be read.
-    """
-    stored = read_translation_model(base)
-    require_trainable(stored.tokenizers, base)
-    prefix_ids(stored, options.prefix)  # its errors
-    if options.extend_tokenizer is not None:
-        for tokenizer in (stored.tokenizers.src, stored.tokenizers.tgt):
-            require_extendable(tokenizer)
-    return read_metadata(base)
-
-
-def _has_other_files(run: Path) -> bool:
-    """Return whether a folder has more than a call leaves that was killed before its record was written."""
-    return any(path.name != LOCK and not path.name.startswith(f".{RECORD}.") for path in run.iterdir())
+        mixture, max_loss = None, options.keep_general
+        if max_loss is not None:
+            tuned = tuned_model(options.run, choices[0])
+            mixture = mix(recipe, options.run, tuned, max_loss=max_loss, notify=steps.notify)
+        return report(recipe, base, RunFolder(options.run), choices[0], mixture)
 
 
 @contextmanager
 def _locked(run: Path) -> Iterator[None]:
     """Lock the folder of a fine-tuning, which is made; a new one that stays empty is removed."""
-    if run.exists() and (not run.is_dir() or (not (run / RECORD).is_file() and _has_other_files(run))):
+    is_foreign = run.exists() and not run.is_dir()
+    if run.is_dir() and not (run / RECORD).is_file():
+        # a call that was killed before its record was written leaves the lock, and a part of the record
+        is_foreign = any(path.name != LOCK and not path.name.startswith(f".{RECORD}.") for path in run.iterdir())
+    if is_foreign:
         raise UsageError(f"{run}: exists and is no fine-tuning of mtkit; name another folder with -o")
     run.mkdir(parents=True, exist_ok=True)
     try:
@@ -202,35 +196,32 @@ class _Steps:
         self.options, self.base, self.metadata, self.display = options, base, metadata, display
         self.run = options.run
         self.langs = metadata.src_lang, metadata.tgt_lang
-        self.share = default_share(options.general_share, has_general=options.has_general)
+        default_share = GENERAL_SHARE if options.has_general else 0.0
+        self.share = default_share if options.general_share is None else options.general_share
 
-    def _notify(self, stage: str, message: str) -> None:
+    def notify(self, stage: str, message: str) -> None:
         self.display.event(stage, None, {"result": message})
 
     def prepare_texts(self) -> None:
         """Split own and general text, unless that was done; after an error nothing of it is left."""
         self._compare_record()
+        notify, general = partial(self.notify, "text"), self.options.general
         try:
-            notify = partial(self._notify, "text")
             reports = {OWN: split_text(self.options.text, self.run / OWN, self.langs, notify)}
-            if (general := self._general()) is not None:
+            if (source := self.options.general_source) is not None:
+                translator = load_translator(self.base).with_source_prefix(self.options.prefix)
+                folder = self.run / f"{GENERAL}-translated"
+                notify(f"{source}: translating up to {MAX_TRANSLATED:,} lines with the model")
+                general = GivenText(translated_text(source, folder, translator.translate_lines, MAX_TRANSLATED))
+            if general is not None:
                 reports[GENERAL] = split_text(general, self.run / GENERAL, self.langs, notify)
         except (MtkitError, KeyboardInterrupt):
             if not RunFolder(self.run).has_training():
                 self._remove_written()
             raise
-        for line in (line for name, each in reports.items() for line in describe_split(name, each)):
-            self._notify("text", line)
-
-    def _general(self) -> GivenText | None:
-        """General text as pairs; the model translates text in the source language."""
-        source = self.options.general_source
-        if source is None:
-            return self.options.general
-        translator = load_translator(self.base).with_source_prefix(self.options.prefix)
-        folder = self.run / f"{GENERAL}-translated"
-        self._notify("text", f"{source}: translating up to {MAX_TRANSLATED:,} lines with the model")
-        return GivenText(translated_text(source, folder, translator.translate_lines, MAX_TRANSLATED))
+        for name, each in reports.items():
+            for line in each.describe() or [count_of(each.counts["train"], "pair")]:
+                notify(f"{name}: {line}")
 
     def _compare_record(self) -> None:
         """Compare text and options with those of the fine-tuning in the folder, and write them.
@@ -276,8 +267,12 @@ class _Steps:
         """The recipe of the training; its settings are chosen once, and then kept."""
         path, overrides = self.run / RECIPE, self.options.overrides
         if not path.is_file():
+            initial = self.base
+            if (count := self.options.extend_tokenizer) is not None:
+                self.notify("tokenizer", extend_model(self.base, self.run, count))
+                initial = self.run / EXTENDED
             plan = TrainingPlan(
-                base=self._initial_model(),
+                base=initial,
                 metadata=self.metadata,
                 run=self.run,
                 has_general=self.options.has_general,
@@ -296,13 +291,6 @@ class _Steps:
             write_tree(path, tree, unstated_reasons(reasons, draft.stated))
         draft = read_recipe(str(path), overrides)
         return replace(draft.recipe, chosen=unstated_reasons(draft.recipe.chosen, draft.stated))
-
-    def _initial_model(self) -> Path:
-        """The folder of the model that the training begins with: the base, or a copy of it with more tokens."""
-        if (count := self.options.extend_tokenizer) is None:
-            return self.base
-        self._notify("tokenizer", extend_model(self.base, self.run, count))
-        return self.run / EXTENDED
 
     def _measured(
         self, tree: dict[str, Any], reasons: dict[str, str], draft: Recipe
@@ -327,8 +315,8 @@ class _Steps:
             tree = with_course(tree, max_updates, updates)
             if stated & {RATE, "training.optimiser"}:
                 return with_rate(tree, 1e-4), reasons
-            result = test.result()
-            return with_rate(tree, result.rate), {**reasons, RATE: result.describe()}
+            rate, reason = test.result()
+            return with_rate(tree, rate), {**reasons, RATE: reason}
 
     def _hours_of_training(self, run: Run, hours: float) -> float:
         """The budget without the time of the choice between the models, whose lines are recorded."""
@@ -336,10 +324,3 @@ class _Steps:
         write_record(self.run / RECORD, {**self.record(), COMPARED: lines})
         # even few lines may take longer
         return round(hours - min(seconds / 3600, MAX_RESERVE * hours), 6)
-
-    def mixtures(self, recipe: Recipe, choice: ModelChoice) -> Mixtures | None:
-        """Mixtures of the weights before and after, if they are asked for."""
-        if self.options.keep_general is None:
-            return None
-        after, max_loss = tuned_model(self.run, choice), self.options.keep_general
-        return mix(recipe, RunFolder(self.run), after, max_loss=max_loss, notify=self._notify)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -26,7 +26,6 @@ from mtkit.pipeline.open_run import Run
 from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.train_stage import build_run_learner
 from mtkit.pipeline.validator import build_validator
-from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.distributed import SINGLE_PROCESS
 from mtkit.training.learner import Learner
@@ -41,27 +40,6 @@ TRIAL_SHARE = 0.02  # of the updates of the training
 MIN_TRIAL, MAX_TRIAL = 20, 80  # updates; after 10 of them low rates look better than they are
 WARM_UP_SHARE = 0.1
 TIMED_UPDATES = 2
-
-
-@dataclass(frozen=True)
-class RangeResult:
-    """Result of a range test.
-
-    Attributes:
-        rate: with the lowest loss.
-        losses: validation loss in nats per token, by rate; empty if there was no time for trials.
-    """
-
-    rate: float
-    losses: dict[float, float]
-    updates: int
-
-    def describe(self) -> str:
-        """The result as a reason: the losses by rate."""
-        if not self.losses:
-            return "a tenth of the rate of a training from random weights: the budget has no time for a range test"
-        losses = ", ".join(f"{loss:.3f} at {rate:.2g}" for rate, loss in sorted(self.losses.items()))
-        return f"range test of {self.updates} updates, validation loss {losses}"
 
 
 class RangeTest:
@@ -99,16 +77,22 @@ class RangeTest:
         self._trial_seconds = self.updates * elapsed / TIMED_UPDATES  # expected
         self._seconds_left = math.inf if seconds is None else seconds - elapsed
 
-    def result(self) -> RangeResult:
+    def result(self) -> tuple[float, str]:
         """Run the trials, as long as there is time for another one; without time for two, the first rate is taken.
+
+        Returns:
+            The rate with the lowest validation loss, and a reason: the losses in nats per token, by rate.
 
         Raises:
             ComputeError: the loss is not finite at any rate, or memory runs out.
         """
-        first, start, losses = _first_rate(self._run.recipe), time.perf_counter(), dict[float, float]()
+        recipe, start, losses = self._run.recipe, time.perf_counter(), dict[float, float]()
+        factor = 1.0 if recipe.training.adapter is None else ADAPTER_FACTOR
+        first = factor * RATE_TIMES_WIDTH / recipe.model.d_model
         if 2 * self._trial_seconds > self._seconds_left:
             self._run.notify("range test", f"learning rate {first:.2g}; the budget has no time for trials")
-            return RangeResult(first, losses, self.updates)
+            reason = "a tenth of the rate of a training from random weights: the budget has no time for a range test"
+            return first, reason
         for rate, loss in search_rates(self._loss, first):
             losses[rate] = loss
             elapsed = time.perf_counter() - start
@@ -122,7 +106,8 @@ class RangeTest:
             )
         elapsed = time.perf_counter() - start
         self._run.notify("range test", f"learning rate {best:.2g} after {len(losses)} trials in {elapsed:.0f} s")
-        return RangeResult(best, losses, self.updates)
+        listed = ", ".join(f"{loss:.3f} at {rate:.2g}" for rate, loss in sorted(losses.items()))
+        return best, f"range test of {self.updates} updates, validation loss {listed}"
 
     def _loss(self, rate: float) -> float:
         """Validation loss after a trial; infinite if the training diverged."""
@@ -149,24 +134,14 @@ class RangeTest:
     def _train(self, learner: Learner, updates: int) -> bool:
         """Run some updates; return False if one is not finite."""
         learner.model.train()
-        for number, data in enumerate(self._updates(updates), start=1):
+        self._data += islice(self._stream, max(0, updates - len(self._data)))  # the same data in every trial
+        for number, data in enumerate(self._data[:updates], start=1):
             learner.start_update(number)
             sums = accumulate_gradients(learner, data.batches, number)
             if not math.isfinite(sums.mean() + float(learner.reduce_and_clip_gradients())):
                 return False
             learner.step(number)
         return True
-
-    def _updates(self, count: int) -> Iterator[UpdateData]:
-        """The same data in every trial."""
-        self._data += islice(self._stream, max(0, count - len(self._data)))
-        return islice(self._data, count)
-
-
-def _first_rate(recipe: Recipe) -> float:
-    """The rate that the search begins with."""
-    few = 1.0 if recipe.training.adapter is None else ADAPTER_FACTOR
-    return few * RATE_TIMES_WIDTH / recipe.model.d_model
 
 
 def search_rates(loss: Callable[[float], float], first: float) -> Iterator[tuple[float, float]]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 
-from mtkit.corpus.config import ParallelFiles
 from mtkit.display import Table
-from mtkit.evaluation.comparison import Comparison, compare, score_table, signature_lines
+from mtkit.evaluation.comparison import compare, score_table, signature_lines
 from mtkit.evaluation.score import metrics_of_run
-from mtkit.finetuning.choice import AFTER, BEFORE, MIXTURE, Mixtures, ModelChoice, tuned_model
+from mtkit.finetuning.choice import AFTER, BEFORE, MIXTURE, ModelChoice, tuned_model
 from mtkit.io.files import hash_file, write_text
 from mtkit.io.records import write_record
 from mtkit.model_folder.config_file import WEIGHTS
@@ -58,17 +57,14 @@ class ChangedLine:
         """Difference of chrF2."""
         return self.scores[1] - self.scores[0]
 
-    def describe(self) -> list[str]:
-        """The line for a reader."""
-        names = ("src", BEFORE, AFTER, "ref")
-        texts = [f"  {name:<6} {text}" for name, text in zip(names, self.texts, strict=True)]
-        return [f"line {self.number}: chrF2 {self.scores[0]:.0f} -> {self.scores[1]:.0f}", *texts]
-
 
 def report(
-    recipe: Recipe, base: Path, folder: RunFolder, choice: ModelChoice, mixtures: Mixtures | None
+    recipe: Recipe, base: Path, folder: RunFolder, choice: ModelChoice, mixture: tuple[Path, Table] | None
 ) -> FinetuneReport:
     """Compare the models before and after, and the chosen mixture, on the test sets of a finished run.
+
+    Args:
+        mixture: as `mix` returns it; None: there is none.
 
     Raises:
         MissingInputError, DataError, ReadWriteError: a model or text cannot be read, or the results not be written.
@@ -82,21 +78,29 @@ def report(
             AFTER: translations.of(AFTER, tuned_model(folder.path, choice), name)
             if choice.keeps_base
             else list(read_lines(folder.hyps(name))),
-            **({MIXTURE: translations.of(MIXTURE, mixtures.folder, name)} if mixtures else {}),
+            **({MIXTURE: translations.of(MIXTURE, mixture[0], name)} if mixture else {}),
         }
         src, ref = list(read_lines(files.src)), list(read_lines(files.tgt))
-        comparison = _compare(recipe, files, hyps, ref)
-        tables.append(_table(name, files, comparison, len(src)))
+        lang = recipe.corpus.language_of_target(files)
+        metrics = metrics_of_run(ref, recipe.evaluation, tgt_lang=lang)
+        comparison = compare(hyps, [ref], metrics, tgt_lang=lang, tokenize=recipe.evaluation.tokenize)
+        table = score_table(comparison.scores, label="model", p_values=comparison.p_values, best=comparison.best())
+        title = f"{name}: {len(src):,} lines of {files.src}; p against the model before"
+        tables.append(replace(table, title=title))
         content[name] = comparison.as_dict()
         changed[name] = changed_lines(src, hyps[BEFORE], hyps[AFTER], ref)
         lines += _describe(name, changed[name])
         lines += signature_lines(comparison.scores) if name == next(iter(content)) else []
-    write_text(folder.path / LINES, _all_lines(changed))
+    rows = [["text", "line", "chrf_before", "chrf_after", "src", BEFORE, AFTER, "ref"]]
+    for name, each in ((name, each) for name, of_set in changed.items() for each in of_set):
+        rows.append([name, str(each.number), *(f"{score:.2f}" for score in each.scores), *each.texts])
+    tsv = ("\t".join(cell.replace("\t", " ") for cell in row) for row in rows)
+    write_text(folder.path / LINES, "".join(f"{row}\n" for row in tsv))
     chosen = {"choice": choice.as_dict()}
     write_record(folder.path / COMPARISON, {**chosen, "test": content, "translations": translations.fingerprints})
-    if mixtures is not None:
-        tables.append(mixtures.table())
-    lines += ["", *_next_steps(recipe, folder, choice, mixtures)]
+    if mixture is not None:
+        tables.append(mixture[1])
+    lines += ["", *_next_steps(recipe, folder.path, choice, mixture)]
     return FinetuneReport(folder.path, tables, lines, {**chosen, **content}, choice.sentence())
 
 
@@ -122,18 +126,6 @@ class _Translations:
         return list(read_lines(output))
 
 
-def _compare(recipe: Recipe, files: ParallelFiles, hyps: Mapping[str, Sequence[str]], ref: Sequence[str]) -> Comparison:
-    lang = recipe.corpus.language_of_target(files)
-    metrics = metrics_of_run(ref, recipe.evaluation, tgt_lang=lang)
-    return compare(hyps, [ref], metrics, tgt_lang=lang, tokenize=recipe.evaluation.tokenize)
-
-
-def _table(name: str, files: ParallelFiles, comparison: Comparison, count: int) -> Table:
-    table = score_table(comparison.scores, label="model", p_values=comparison.p_values, best=comparison.best())
-    title = f"{name}: {count:,} lines of {files.src}; p against the model before"
-    return Table(table.headings, table.rows, text=table.text, title=title)
-
-
 def changed_lines(
     src: Sequence[str], before: Sequence[str], after: Sequence[str], ref: Sequence[str]
 ) -> list[ChangedLine]:
@@ -153,25 +145,19 @@ def _describe(name: str, changed: Sequence[ChangedLine]) -> list[str]:
     lines = ["", f"{name}: {len(better):,} lines better, {len(worse):,} worse, by chrF2"]
     for word, chosen in (("better", better[:NUM_LINES]), ("worse", worse[: -NUM_LINES - 1 : -1])):
         for line in chosen:
-            first, *rest = line.describe()
-            lines += [f"{word}: {name} {first}", *rest]
+            before, after = line.scores
+            lines.append(f"{word}: {name} line {line.number}: chrF2 {before:.0f} -> {after:.0f}")
+            labels = ("src", BEFORE, AFTER, "ref")
+            lines += [f"  {label:<6} {text}" for label, text in zip(labels, line.texts, strict=True)]
     return lines
 
 
-def _all_lines(changed: Mapping[str, Sequence[ChangedLine]]) -> str:
-    rows = [["text", "line", "chrf_before", "chrf_after", "src", BEFORE, AFTER, "ref"]]
-    for name, lines in changed.items():
-        rows += [[name, str(line.number), *(f"{score:.2f}" for score in line.scores), *line.texts] for line in lines]
-    return "".join("\t".join(cell.replace("\t", " ") for cell in row) + "\n" for row in rows)
-
-
-def _next_steps(recipe: Recipe, folder: RunFolder, choice: ModelChoice, mixtures: Mixtures | None) -> list[str]:
-    path = folder.path
+def _next_steps(recipe: Recipe, path: Path, choice: ModelChoice, mixture: tuple[Path, Table] | None) -> list[str]:
     lines = [f"translate with: mtkit translate {path} FILE", f"all changed lines: {path / LINES}"]
     if choice.keeps_base:
         lines.insert(1, f"the fine-tuned model, which is not kept: mtkit translate {tuned_model(path, choice)} FILE")
-    if mixtures is not None:
-        return [*lines, f"the mixture: mtkit translate {mixtures.folder} FILE"]
+    if mixture is not None:
+        return [*lines, f"the mixture: mtkit translate {mixture[0]} FILE"]
     if len(recipe.corpus.test) > 1:
         return [*lines, "to keep more of the general text: repeat the command with --keep-general 0.5"]
     return [*lines, "to see what was forgotten: give --general SRC TGT, or --general-source FILE"]

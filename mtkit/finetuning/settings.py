@@ -77,10 +77,24 @@ class TrainingPlan:
             training["adapter"] = {"kind": self.adapter}
         if self.limits.budget_hours is not None:
             training |= {"budget_hours": self.limits.budget_hours, "budget_updates": None}  # once they are measured
+        train = [self._pair(OWN, "train")]
+        if self.general_share:
+            share = round(self.share_of_samples(), 4)
+            train[0]["weight"] = round(1 - share, 4)
+            train.append({**self._pair(GENERAL, "train"), "weight": share})
+        watched = [OWN, *([GENERAL] if self.has_general else [])]
+        positions = min(self.metadata.model.max_lengths().values(), default=MAX_LENGTH + 1)
         tree = {
             "name": self.run.name,
             "defaults": "fixed",
-            "corpus": self._corpus(),
+            "corpus": {
+                "src_lang": self.metadata.src_lang,
+                "tgt_lang": self.metadata.tgt_lang,
+                "train": train,
+                "valid": [self._pair(text, "valid") for text in watched],
+                "test": {text: self._pair(text, "test") for text in watched},
+                "cleaning": {"max_length": min(MAX_LENGTH, positions - 1)},
+            },
             "tokenizer": {"shared": self.metadata.tokenizer.shared},
             "model": to_plain(self.metadata.model),
             "training": training,
@@ -91,46 +105,22 @@ class TrainingPlan:
 
     @cached_property
     def _own(self) -> CorpusStatistics:
-        return self._statistics(OWN)
-
-    def _statistics(self, text: str) -> CorpusStatistics:
-        """Statistics of the training part of a text."""
-        return corpus_statistics(*([self._file(text, "train", lang)] for lang in self._langs))
+        return corpus_statistics(*([file] for file in self._files(OWN, "train")))
 
     def share_of_samples(self) -> float:
         """The share of the samples that general text needs to have its share of the tokens."""
-        own, general = (each.pairs / each.tokens for each in (self._own, self._statistics(GENERAL)))
+        statistics = self._own, corpus_statistics(*([file] for file in self._files(GENERAL, "train")))
+        own, general = (each.pairs / each.tokens for each in statistics)
         samples = self.general_share * general, (1 - self.general_share) * own
         return samples[0] / sum(samples)
 
-    @property
-    def _langs(self) -> tuple[str, str]:
-        return self.metadata.src_lang, self.metadata.tgt_lang
-
-    def _file(self, text: str, part: str, lang: str) -> Path:
-        return self.run / text / f"{part}.{lang}"
+    def _files(self, text: str, part: str) -> list[Path]:
+        return [self.run / text / f"{part}.{lang}" for lang in (self.metadata.src_lang, self.metadata.tgt_lang)]
 
     def _pair(self, text: str, part: str) -> dict[str, Any]:
-        files = (self._file(text, part, lang).resolve() for lang in self._langs)
+        files = [file.resolve() for file in self._files(text, part)]
         prefix = {key: value for key, value in to_plain(self.prefix).items() if value is not None}
         return {**dict(zip(("src", "tgt"), map(escape_path, files), strict=True)), **prefix}
-
-    def _corpus(self) -> dict[str, Any]:
-        train = [self._pair(OWN, "train")]
-        if self.general_share:
-            share = round(self.share_of_samples(), 4)
-            train[0]["weight"] = round(1 - share, 4)
-            train.append({**self._pair(GENERAL, "train"), "weight": share})
-        watched = [OWN, *([GENERAL] if self.has_general else [])]
-        positions = min(self.metadata.model.max_lengths().values(), default=MAX_LENGTH + 1)
-        return {
-            "src_lang": self.metadata.src_lang,
-            "tgt_lang": self.metadata.tgt_lang,
-            "train": train,
-            "valid": [self._pair(text, "valid") for text in watched],
-            "test": {text: self._pair(text, "test") for text in watched},
-            "cleaning": {"max_length": min(MAX_LENGTH, positions - 1)},
-        }
 
 
 def course_of(updates: int) -> dict[str, Any]:
@@ -166,11 +156,6 @@ def fit_updates(updates: int, limits: BudgetLimits, seconds: float) -> int:
             "smaller batches: training.batch_tokens=512"
         )
     return min(fitting, updates)
-
-
-def default_share(general_share: float | None, *, has_general: bool) -> float:
-    """Share of general text among the tokens: the stated one, or GENERAL_SHARE if there is general text."""
-    return (GENERAL_SHARE if has_general else 0.0) if general_share is None else general_share
 
 
 def with_course(tree: Mapping[str, Any], max_updates: int, expected: int) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from mtkit.display import count_of
 from mtkit.documents.choose import REMEDIES, format_of, suffixes
 from mtkit.documents.pairs import read_pairs
 from mtkit.documents.source import Report
@@ -35,11 +34,14 @@ class GivenText:
     encoding: str | None = None
 
     @property
+    def _paths(self) -> list[Path]:
+        return [*self.files, *(self.valid or ()), *(self.test or ()), *([self.docid] if self.docid else [])]
+
+    @property
     def inputs(self) -> Json:
         """Paths and hashes of all files, and the encoding if it is stated."""
-        paths = [*self.files, *(self.valid or ()), *(self.test or ()), *([self.docid] if self.docid else [])]
         stated = {} if self.encoding is None else {"--encoding": self.encoding}
-        return {str(path.resolve()): hash_file(path) for path in paths} | stated
+        return {str(path.resolve()): hash_file(path) for path in self._paths} | stated
 
     def check(self) -> None:
         """Check before any work that the files are there and are of a kind that has pairs.
@@ -48,33 +50,24 @@ class GivenText:
             UsageError: one file has no pairs, or there are more than two.
             MissingInputError: a file does not exist.
         """
-        for path in (*self.files, *(self.valid or ()), *(self.test or ()), *([self.docid] if self.docid else [])):
+        for path in self._paths:
             require_regular_file(path)
+        pair_suffixes, file = suffixes(lambda form: form.has_pairs), self.files[0]
         if len(self.files) == 1:
-            _require_pairs_suffix(self.files[0])
+            suffix = file.suffix.lower()
+            if suffix not in pair_suffixes:
+                if suffix in REMEDIES:
+                    raise UsageError(f"{file}: {suffix} has no pairs that are read; {REMEDIES[suffix]}")
+                kind = "a document without pairs" if suffix in suffixes(lambda form: not form.is_plain) else "one text"
+                remedy = f"give a source and its translation, or a file with both sides: {', '.join(pair_suffixes)}"
+                raise UsageError(f"{file}: {kind}; {remedy}")
             if self.docid is not None:
-                raise UsageError(f"--docid: names the documents of lines, and {self.files[0]} has none; omit it")
-            format_of(self.files[0], src_lang="", tgt_lang="", encoding=self.encoding)  # its errors
-        elif document := next((path for path in self.files if path.suffix.lower() in _pair_suffixes()), None):
+                raise UsageError(f"--docid: names the documents of lines, and {file} has none; omit it")
+            format_of(file, src_lang="", tgt_lang="", encoding=self.encoding)  # its errors
+        elif document := next((path for path in self.files if path.suffix.lower() in pair_suffixes), None):
             raise UsageError(f"{document}: has both sides; give it alone, or two files of lines")
         elif self.encoding is not None:
             raise UsageError("--encoding: is of a document with both sides; convert files of lines with iconv")
-
-
-def _pair_suffixes() -> tuple[str, ...]:
-    return suffixes(lambda form: form.has_pairs)
-
-
-def _require_pairs_suffix(path: Path) -> None:
-    suffix = path.suffix.lower()
-    if suffix in _pair_suffixes():
-        return
-    if suffix in REMEDIES:
-        raise UsageError(f"{path}: {suffix} has no pairs that are read; {REMEDIES[suffix]}")
-    kind = "a document without pairs" if suffix in suffixes(lambda form: not form.is_plain) else "one text"
-    raise UsageError(
-        f"{path}: {kind}; give a source and its translation, or a file with both sides: {', '.join(_pair_suffixes())}"
-    )
 
 
 def split_text(text: GivenText, folder: Path, langs: tuple[str, str], notify: Report) -> SplitReport:
@@ -147,9 +140,3 @@ def translated_text(source: Path, folder: Path, translate: Callable[[Sequence[st
     with atomic_folder(folder) as temporary:
         write_pairs(zip(lines, translate(lines), strict=True), temporary / files[0].name, temporary / files[1].name)
     return files
-
-
-def describe_split(name: str, report: SplitReport) -> list[str]:
-    """Sentences about a split: number of pairs, what is unusual in them, and the sizes of the parts."""
-    count = count_of(report.counts["train"], "pair")
-    return [f"{name}: {line}" for line in report.describe()] or [f"{name}: {count}"]

@@ -93,14 +93,10 @@ class NormAdapterConfig(AdapterConfigBase):
         """Freeze all weights but those of norms."""
         model.requires_grad_(False)
         for module in model.modules():
-            if is_norm(module):
-                for parameter in module.parameters(recurse=False):
+            by_name = dict(module.named_parameters(recurse=False))
+            if "weight" in by_name and by_name["weight"].dim() == 1:  # a vector: the gain of a norm
+                for parameter in by_name.values():
                     parameter.requires_grad_(True)
-
-
-def is_norm(module: nn.Module) -> bool:
-    """Return whether a module has the gain of a norm: a weight that is a vector."""
-    return any(name == "weight" and weight.dim() == 1 for name, weight in module.named_parameters(recurse=False))
 
 
 AdapterConfig = LoRAConfig | BiasAdapterConfig | NormAdapterConfig

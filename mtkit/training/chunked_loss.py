@@ -56,10 +56,6 @@ class _ChunkLoss(NamedTuple):
         """The summed loss without `uniform_part`."""
         return (self.max_logit + self.norm.log()).sum() - (1 - smoothing) * self.target_logit.sum()
 
-    def predictions(self) -> TokenPredictions:
-        """The most probable token has the probability exp(max_logit - max_logit) / norm."""
-        return TokenPredictions(self.norm.reciprocal().squeeze(1), (self.target_logit == self.max_logit).squeeze(1))
-
 
 def softmax_(logits: Tensor, bias: Tensor | None, target: Tensor) -> _ChunkLoss:
     """Overwrite logits [n, V] with the probabilities of the logits plus a bias [V], computed in float32 at least.
@@ -138,7 +134,14 @@ class _ChunkedLoss(torch.autograd.Function):
                 grad_weight += weight_grad(probs, inputs.hidden[chunk])
             if grad_bias is not None:
                 grad_bias += probs.sum(0, dtype=wide)
-        _subtract_target(grad_hidden, grad_weight, grad_bias, hidden.to(wide), weight.to(wide), target, smoothing)
+        # minus the gradient of the target distribution (1 - e) onehot(target) + e / V
+        hidden_wide, weight_wide, uniform = hidden.to(wide), weight.to(wide), smoothing / weight.size(0)
+        grad_hidden.sub_(weight_wide[target], alpha=1 - smoothing).sub_(weight_wide.sum(0), alpha=uniform)
+        if grad_weight is not None:
+            grad_weight.index_add_(0, target, hidden_wide, alpha=smoothing - 1).sub_(hidden_wide.sum(0), alpha=uniform)
+        if grad_bias is not None:
+            ones = torch.ones_like(target, dtype=grad_bias.dtype)
+            grad_bias.index_add_(0, target, ones, alpha=smoothing - 1).sub_(uniform * target.numel())
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.dtypes = hidden.dtype, weight.dtype, None if bias is None else bias.dtype
         return total
@@ -151,25 +154,6 @@ class _ChunkedLoss(torch.autograd.Function):
             for saved, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         )
         return *scaled, None, None
-
-
-def _subtract_target(
-    grad_hidden: Tensor,
-    grad_weight: Tensor | None,
-    grad_bias: Tensor | None,
-    hidden: Tensor,
-    weight: Tensor,
-    target: Tensor,
-    smoothing: float,
-) -> None:
-    """Subtract the gradient of the target distribution (1 - e) onehot(target) + e / V, in place."""
-    uniform = smoothing / weight.size(0)
-    grad_hidden.sub_(weight[target], alpha=1 - smoothing).sub_(weight.sum(0), alpha=uniform)
-    if grad_weight is not None:
-        grad_weight.index_add_(0, target, hidden, alpha=smoothing - 1).sub_(hidden.sum(0), alpha=uniform)
-    if grad_bias is not None:
-        ones = torch.ones_like(target, dtype=grad_bias.dtype)
-        grad_bias.index_add_(0, target, ones, alpha=smoothing - 1).sub_(uniform * target.numel())
 
 
 def _cast_inputs(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float) -> _LossInputs:
@@ -208,7 +192,9 @@ def label_smoothed_loss(
     for _, _, result in inputs.chunks():
         losses.append(result.loss(smoothing))
         if recorder is not None:
-            recorder.append(result.predictions())
+            # the most probable token has the probability exp(max_logit - max_logit) / norm
+            is_correct = (result.target_logit == result.max_logit).squeeze(1)
+            recorder.append(TokenPredictions(result.norm.reciprocal().squeeze(1), is_correct))
     return torch.stack(losses).sum() - inputs.uniform_part() if losses else hidden.new_zeros((), dtype=torch.float32)
 
 

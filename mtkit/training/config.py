@@ -241,9 +241,10 @@ class TrainingConfig:
         if self.parallel == "ddp":
             return
         if self.optimiser.needs_whole_matrices:
+            shardable = [kind.kind for kind in get_args(OptimiserConfig) if not kind.needs_whole_matrices]
             raise ValueError(
                 f"parallel: fsdp shards matrices, but optimiser.kind {self.optimiser.kind} needs whole ones; use "
-                f"one of {_shardable_optimisers()}, or parallel ddp"
+                f"one of {', '.join(shardable)}, or parallel ddp"
             )
         if self.compile:
             raise ValueError(
@@ -329,9 +330,3 @@ def resumable_keys(config: TrainingConfig) -> frozenset[str]:
     if not config.schedule.ends_at_max_updates:
         keys |= {"max_updates", "max_epochs", "budget_updates"}
     return frozenset(keys)
-
-
-def _shardable_optimisers() -> str:
-    """List the kinds of optimisers that FSDP can shard."""
-    classes = get_args(OptimiserConfig)
-    return ", ".join(cls.kind for cls in classes if not cls.needs_whole_matrices)

@@ -54,18 +54,13 @@ def shard_model(model: TranslationModel, world_size: int, *, has_variable_passes
     from torch.distributed.fsdp import FSDPModule, fully_shard
 
     mesh = init_device_mesh(next(model.parameters()).device.type, (world_size,))
-    for unit in [*([] if has_variable_passes else _fsdp_units(model)), model]:
+    stacks = [] if has_variable_passes else [module for module in model.modules() if isinstance(module, Stack)]
+    feed_forward = [layer.feed_forward for stack in stacks for layer in stack]  # no other module uses their weights
+    for unit in [*feed_forward, model]:
         fully_shard(unit, mesh=mesh)
         if isinstance(unit, FSDPModule):  # always; fully_shard changes the class, which mypy cannot see
             unit.set_gradient_divide_factor(1.0)  # losses are divided by the tokens of all processes already
             unit.set_force_sum_reduction_for_comms(True)
-
-
-def _fsdp_units(model: nn.Module) -> Iterator[nn.Module]:
-    """Yield the feed-forward sublayers, whose weights no other module uses."""
-    for stack in model.modules():
-        if isinstance(stack, Stack):
-            yield from (layer.feed_forward for layer in stack)  # type: ignore[misc]
 
 
 def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
@@ -218,12 +213,7 @@ COLLECTIVE_TIMEOUT = timedelta(days=7)
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """The processes of a training. All methods are collective: every process calls the same ones in the same order.
-
-    Attributes:
-        rank: number of this process.
-        world_size: number of processes.
-    """
+    """The processes of a training. All methods are collective: every process calls the same ones in the same order."""
 
     rank: int = 0
     world_size: int = 1
@@ -282,19 +272,14 @@ class ProcessGroup:
             if parameter.requires_grad and not is_sharded(parameter):
                 by_dtype.setdefault(parameter.dtype, []).append(parameter)
         for parameters in by_dtype.values():
-            _all_reduce(parameters)
-
-
-def _all_reduce(parameters: Sequence[nn.Parameter]) -> None:
-    """Sum the gradients of parameters of one dtype in one collective operation."""
-    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-    is_computed = parameters[0].new_tensor([p.grad is not None for p in parameters])  # summed too: ranks that have it
-    flat = torch.cat([*(gradient.flatten() for gradient in gradients), is_computed])
-    dist.all_reduce(flat)
-    sizes = [*(gradient.numel() for gradient in gradients), len(parameters)]
-    *sums, counts = flat.split(sizes)  # type: ignore[no-untyped-call]
-    for parameter, gradient, total, count in zip(parameters, gradients, sums, counts.tolist(), strict=True):
-        parameter.grad = gradient.copy_(total.view_as(gradient)) if count else None
+            gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+            is_computed = parameters[0].new_tensor([p.grad is not None for p in parameters])  # its sum: ranks with one
+            flat = torch.cat([*(gradient.flatten() for gradient in gradients), is_computed])
+            dist.all_reduce(flat)
+            sizes = [*(gradient.numel() for gradient in gradients), len(parameters)]
+            *sums, counts = flat.split(sizes)  # type: ignore[no-untyped-call]
+            for parameter, gradient, total, count in zip(parameters, gradients, sums, counts.tolist(), strict=True):
+                parameter.grad = gradient.copy_(total.view_as(gradient)) if count else None
 
 
 SINGLE_PROCESS = ProcessGroup()

@@ -47,18 +47,13 @@ class TensorMemoryTracker(TorchDispatchMode):
     ) -> Any:
         """Run one operation and track its results."""
         result = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, Tensor):
-                self._track(tensor.untyped_storage())
+        for storage in (tensor.untyped_storage() for tensor in tree_leaves(result) if isinstance(tensor, Tensor)):
+            if storage._cdata not in self._sizes:
+                self._sizes[storage._cdata] = storage.nbytes()
+                self._live_bytes += storage.nbytes()
+                self.peak_bytes = max(self.peak_bytes, self._live_bytes)
+                weakref.finalize(storage, self._untrack, storage._cdata)
         return result
-
-    def _track(self, storage: torch.UntypedStorage) -> None:
-        if storage._cdata in self._sizes:
-            return
-        self._sizes[storage._cdata] = storage.nbytes()
-        self._live_bytes += storage.nbytes()
-        self.peak_bytes = max(self.peak_bytes, self._live_bytes)
-        weakref.finalize(storage, self._untrack, storage._cdata)
 
     def _untrack(self, key: int) -> None:
         self._live_bytes -= self._sizes.pop(key)
@@ -88,8 +83,13 @@ def find_max_batch_tokens(learner: Learner, max_length: int, make_batch: MakeBat
     fixed = low - count * bytes_per_sentence + STATE_BYTES * sum(p.numel() for p in learner.model.parameters())
     sentences = min((limit - fixed) / bytes_per_sentence, MAX_TOKENS[kind] / max_length)
     batch_tokens = int(sentences * max_length) // MULTIPLE_OF * MULTIPLE_OF
-    if kind == "cuda":
-        batch_tokens = _verify_on_gpu(learner, batch_tokens, max_length, make_batch)
+    while kind == "cuda" and batch_tokens >= max_length:  # reduced by fifths until a micro-batch of that size runs
+        try:
+            forward_backward(learner, make_batch(batch_tokens // max_length, max_length))
+            break
+        except torch.OutOfMemoryError:
+            batch_tokens = batch_tokens * 4 // 5 // MULTIPLE_OF * MULTIPLE_OF
+        torch.cuda.empty_cache()
     if batch_tokens < max_length:
         needed = (fixed + bytes_per_sentence) / 1e9
         raise ComputeError(
@@ -106,18 +106,6 @@ def measure_peak_bytes(learner: Learner, batch: Batch) -> int:
     with tracker:
         forward_backward(learner, batch)
     return tracker.peak_bytes
-
-
-def _verify_on_gpu(learner: Learner, batch_tokens: int, length: int, make_batch: MakeBatch) -> int:
-    """Reduce `batch_tokens` by fifths until a micro-batch of that size runs."""
-    while batch_tokens >= length:
-        try:
-            forward_backward(learner, make_batch(batch_tokens // length, length))
-            return batch_tokens
-        except torch.OutOfMemoryError:
-            batch_tokens = batch_tokens * 4 // 5 // MULTIPLE_OF * MULTIPLE_OF
-        torch.cuda.empty_cache()
-    return batch_tokens
 
 
 def forward_backward(learner: Learner, batch: Batch) -> None:

@@ -148,10 +148,6 @@ def _text(value: Any) -> str:
     return " + ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-# without it cuBLAS may choose another algorithm in each run, and torch's deterministic mode refuses matrix products
-_WORKSPACE = ("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-
-
 @contextmanager
 def deterministic_algorithms(*, enabled: bool) -> Iterator[None]:
     """Make torch refuse nondeterministic kernels within the block, if enabled.
@@ -164,7 +160,8 @@ def deterministic_algorithms(*, enabled: bool) -> Iterator[None]:
     if not enabled:
         yield
         return
-    os.environ.setdefault(*_WORKSPACE)
+    # without it cuBLAS may choose another algorithm in each run, and torch's deterministic mode refuses matrix products
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True)
     try:

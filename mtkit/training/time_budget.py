@@ -119,7 +119,11 @@ class TimeBudget:
     @property
     def seconds_left(self) -> float:
         """Expected seconds until the last update; without a budget infinite."""
-        return max(0.0, AIM * self._seconds - self._reserve() - self.spent) if self.is_limited else math.inf
+        if not self.is_limited:
+            return math.inf
+        # reserved is the time from the last update to the written model
+        reserve = min(self._validation_seconds + self._saving_seconds, MAX_RESERVE * self._seconds)
+        return max(0.0, AIM * self._seconds - reserve - self.spent)
 
     @property
     def progress(self) -> BudgetProgress | None:
@@ -136,7 +140,10 @@ class TimeBudget:
         """
         if not self.is_limited:
             return
-        self._time_updates()
+        # a timing of recent updates, once it is long enough
+        if self._timed_updates and self._watch.seconds - self._timed["seconds"] >= TIMING_SHARE * self._seconds:
+            self._timings.append(self._timing())
+            self._timed, self._timed_updates = self._watch.times, 0
         seconds = self._expected().seconds
         if saving_seconds:
             self._progress = replace(self._progress, saving=saving_seconds)
@@ -148,12 +155,6 @@ class TimeBudget:
         may_validate = validation_seconds + 2 * self._validation_seconds <= VALIDATION_SHARE * self._seconds
         self.share, agreed = self._ranks.broadcast([share, may_validate])
         self._may_validate = bool(agreed)
-
-    def _time_updates(self) -> None:
-        """Add a timing of recent updates, once it is long enough."""
-        if self._timed_updates and self._watch.seconds - self._timed["seconds"] >= TIMING_SHARE * self._seconds:
-            self._timings.append(self._timing())
-            self._timed, self._timed_updates = self._watch.times, 0
 
     def _timing(self) -> _Timing:
         """Return the timing of the updates since the last one."""
@@ -175,10 +176,6 @@ class TimeBudget:
     def _saving_seconds(self) -> float:
         """Expected seconds from the last validation to the written model."""
         return SAVES * self._progress.saving * self._expected().slowness
-
-    def _reserve(self) -> float:
-        """Expected seconds from the last update to the written model."""
-        return min(self._validation_seconds + self._saving_seconds, MAX_RESERVE * self._seconds)
 
     def scheduled_update(self, update: int) -> float:
         """Return the update of the schedule that an update has, from 1; without a budget the update itself."""

@@ -71,7 +71,12 @@ def select_parameters(model: nn.Module, parts: Sequence[str], *, key: str) -> di
     for number, part in enumerate(parts):
         inside = parameters_of(model, part)
         if not inside:
-            raise RecipeError(f"{key}.{number}: {part}: no part of this model{_suggest(part, tensor_names(model))}")
+            names = tensor_names(model)
+            known = list(dict.fromkeys(outer for name in names for outer in _enclosing_names(name)))
+            match = difflib.get_close_matches(part, known, n=1, cutoff=0.6)
+            top_level = dict.fromkeys(next(_enclosing_names(name)) for name in names)
+            hint = f"did you mean {match[0]}?" if match else f"its parts are {', '.join(top_level)}"
+            raise RecipeError(f"{key}.{number}: {part}: no part of this model; {hint}")
         selected = inside | selected
     return selected
 
@@ -103,10 +108,3 @@ def _enclosing_names(name: str) -> Iterator[str]:
     for full in dict.fromkeys((f"{_PUBLIC_NAMES.get(first, first)}.{rest}", name)):
         words = full.split(".")
         yield from (".".join(words[:end]) for end in range(1, len(words) + 1))
-
-
-def _suggest(part: str, names: dict[str, str]) -> str:
-    known = list(dict.fromkeys(outer for name in names for outer in _enclosing_names(name)))
-    match = difflib.get_close_matches(part, known, n=1, cutoff=0.6)
-    top_level = dict.fromkeys(next(_enclosing_names(name)) for name in names)
-    return f"; did you mean {match[0]}?" if match else f"; its parts are {', '.join(top_level)}"

@@ -61,17 +61,13 @@ class SwitchOut(DecoderInput):
         key = target.ids.new_full(target.ids.shape, 2.0, dtype=torch.float32)  # [B, T]
         key = key.index_put((tokens.sentence, tokens.column), torch.rand_like(tokens.column, dtype=torch.float32))
         rank = key.argsort(1).argsort(1)  # [B, T]
-        tokens = tokens.select(tokens.gather(rank < self._counts(target).unsqueeze(1)))
-        vocab = self.vocab_ids
-        noise = torch.randint(vocab.first_text_id, vocab.end_text_id, tokens.column.shape, device=target.ids.device)
-        return tokens.replace_in(target, noise)
-
-    def _counts(self, target: Target) -> Tensor:
-        """The number of tokens to replace in each sentence, [B]."""
         max_count = (target.real.sum(1, keepdim=True) - 1).clamp(min=0)  # [B, 1]
         counts = torch.arange(target.ids.size(1), device=target.ids.device)  # [T]
         probability = (-counts / self.config.temperature).exp() * (counts <= max_count)  # [B, T]
-        return torch.multinomial(probability, 1).squeeze(1)
+        tokens = tokens.select(tokens.gather(rank < torch.multinomial(probability, 1)))
+        vocab = self.vocab_ids
+        noise = torch.randint(vocab.first_text_id, vocab.end_text_id, tokens.column.shape, device=target.ids.device)
+        return tokens.replace_in(target, noise)
 
 
 class ConfidenceAware(DecoderInput):
@@ -101,14 +97,13 @@ class ConfidenceAware(DecoderInput):
         hidden = model.decode_states(batch.source, batch.target)  # [B, T, D]
         best = tokens.map_logits(model, hidden, sample_argmax)  # [M]
         truth = tokens.gather(batch.target.ids)  # [M]
-        confidence = tokens.map_logits(model, hidden, _probability, truth)  # [M]
+
+        def probability(logits: Tensor, ids: Tensor) -> Tensor:
+            return logits.float().softmax(-1).gather(1, ids.unsqueeze(1)).squeeze(1)  # [n]
+
+        confidence = tokens.map_logits(model, hidden, probability, truth)  # [M]
         noise = torch.randint(
             self.vocab_ids.first_text_id, self.vocab_ids.end_text_id, truth.shape, device=truth.device
         )
         replacement = torch.where(confidence > self.config.random, noise, best)
         return tokens.replace_in(batch.target, torch.where(confidence > self.config.golden, replacement, truth))
-
-
-def _probability(logits: Tensor, ids: Tensor) -> Tensor:
-    """The probability of ids [n] under logits [n, V]."""
-    return logits.float().softmax(-1).gather(1, ids.unsqueeze(1)).squeeze(1)

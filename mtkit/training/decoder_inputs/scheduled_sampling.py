@@ -91,35 +91,25 @@ def step_by_step(model: TranslationModel, batch: Batch, *, truth: Tensor, sample
     Returns:
         [N, D], as DecoderInput.
     """
-    ids, new_column = left_align(batch.target)
+    # tokens to the left: their ids [B, longest], and the new column of each token [B, T]
+    real = batch.target.real
+    new_column = (real.cumsum(1) - 1).clamp(min=0)
+    order = torch.argsort((~real).to(torch.uint8), dim=1, stable=True)
+    max_length = int(real.sum(1).max()) if real.numel() else real.size(1)
+    ids = batch.target.ids.gather(1, order)[:, : max(1, max_length)]
     state = model.start(batch.source)
     hidden, state, _ = model.step(ids[:, 0], state)
     outputs = [hidden]
     for t in range(1, ids.size(1)):
-        token = _next_token(
-            ids[:, t], truth[:, t], hidden=hidden, output_projection=state.output_projection, sampler=sampler
-        )
+        token = ids[:, t]
+        rows = (~truth[:, t]).nonzero().squeeze(1)  # [N], the sentences whose token is sampled
+        if rows.numel():
+            with no_grad_uncached():
+                token = token.index_copy(0, rows, sampler(state.output_projection(hidden[rows])))
         hidden, state, _ = model.step(token, state)
         outputs.append(hidden)
     sentence, column = batch.loss_mask.nonzero(as_tuple=True)
     return torch.stack(outputs, 1)[sentence, new_column[sentence, column]]
-
-
-def left_align(target: Target) -> tuple[Tensor, Tensor]:
-    """Move each sentence's tokens to the left: their ids [B, longest], and the new column of each token [B, T]."""
-    new_column = (target.real.cumsum(1) - 1).clamp(min=0)
-    order = torch.argsort((~target.real).to(torch.uint8), dim=1, stable=True)
-    max_length = int(target.real.sum(1).max()) if target.real.numel() else target.real.size(1)
-    return target.ids.gather(1, order)[:, : max(1, max_length)], new_column
-
-
-@no_grad_uncached()
-def _next_token(
-    true: Tensor, truth: Tensor, *, hidden: Tensor, output_projection: Callable[[Tensor], Tensor], sampler: TokenSampler
-) -> Tensor:
-    """The true ids [B] where `truth` [B] is True; elsewhere tokens sampled from the logits of `hidden` [B, D]."""
-    rows = (~truth).nonzero().squeeze(1)  # [N]
-    return true if rows.numel() == 0 else true.index_copy(0, rows, sampler(output_projection(hidden[rows])))
 
 
 def per_token_mask(ids: Tensor, probability: float) -> Tensor:

@@ -79,26 +79,17 @@ class PlainDisplay:
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         """Print `update 500 validation nll=2.31 ...`, a sample on separate lines; `tokenizer: RESULT` of a stage."""
         prefix = "" if update is None else f"update {update} "
-        values = " ".join(f"{key}={_short(value)}" for key, value in fields.items() if _is_plain(value))
-        lines = [f"{name}: {fields['result']}" if "result" in fields else f"{prefix}{name} {values}".rstrip()]
+        values = []
+        for key, value in fields.items():
+            if isinstance(value, float):
+                values.append(f"{key}={value:.4g}" if abs(value) < 1e4 else f"{key}={value:.0f}")
+            elif value is not None and not isinstance(value, list | tuple | dict):
+                values.append(f"{key}={value}")
+        lines = [f"{name}: {fields['result']}" if "result" in fields else f"{prefix}{name} {' '.join(values)}".rstrip()]
         if sample := fields.get("sample"):
             lines += [f"    {side}: {text}" for side, text in zip(("src", "hyp", "ref"), sample, strict=True)]
         self.stream.write(printable("\n".join(lines)) + "\n")
         self.stream.flush()
-
-
-def _is_plain(value: Any) -> bool:
-    return value is not None and not isinstance(value, list | tuple | dict)
-
-
-def _short(value: Any) -> str:
-    return (
-        f"{value:.4g}"
-        if isinstance(value, float) and abs(value) < 1e4
-        else f"{value:.0f}"
-        if isinstance(value, float)
-        else str(value)
-    )
 
 
 class NullDisplay:
@@ -158,9 +149,14 @@ class Log:
             is_validated: whether its validation stays too.
         """
         self._file.close()
-        lines = self.path.read_bytes().split(b"\n")
-        remaining = [line for line in lines if _remains(line, update, is_validated=is_validated)]
-        write_bytes(self.path, b"".join(line + b"\n" for line in remaining))
+        remaining = []
+        for line in self.path.read_bytes().split(b"\n"):
+            if (record := parse_line(line)) is None:
+                continue
+            last = update if is_validated or record["event"] != "validation" else update - 1
+            if record["event"] not in REWOUND_EVENTS or record["update"] is None or record["update"] <= last:
+                remaining.append(line + b"\n")
+        write_bytes(self.path, b"".join(remaining))
         self._open()
 
     def close(self) -> None:
@@ -175,16 +171,6 @@ class Log:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _remains(line: bytes, update: int, *, is_validated: bool) -> bool:
-    record = parse_line(line)
-    if record is None:
-        return False
-    if record["event"] not in REWOUND_EVENTS or record["update"] is None:
-        return True
-    is_done = is_validated or record["event"] != "validation"
-    return bool(record["update"] <= update if is_done else record["update"] < update)
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
@@ -397,36 +383,31 @@ def require_packages(trackers: Sequence[str]) -> None:
 
 
 class _TrackerDisplay:
-    """Display that passes scalars to a tracker until it fails; a failure is reported once and ends nothing else."""
+    """Display that passes scalars to a tracker until it fails; a failure is reported once and ends nothing else.
 
-    def __init__(self, kind: str, log: Log) -> None:
+    Raises:
+        MissingExtraError: the package of the tracker is not installed.
+    """
+
+    def __init__(self, kind: str, log: Log, folder: Path, name: str, update: int) -> None:
         self._kind, self._log = kind, log
         self._tracker: Tracker | None = None
-
-    def open(self, folder: Path, name: str, update: int) -> None:
-        """Open the run of the tracker.
-
-        Raises:
-            MissingExtraError: its package is not installed.
-        """
         with self:
             folder.mkdir(parents=True, exist_ok=True)
-            self._tracker = TRACKERS[self._kind](folder, name, update)
+            self._tracker = TRACKERS[kind](folder, name, update)
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         """Record the scalars of a training event."""
-        if name in PLOTTED_EVENTS and update is not None:
+        if self._tracker is not None and name in PLOTTED_EVENTS and update is not None:
             values = dict(scalars(name, fields))
-            self._try(lambda tracker: tracker.log(values, update))
+            with self:
+                self._tracker.log(values, update)
 
     def close(self) -> None:
         """Close the run of the tracker."""
-        self._try(lambda tracker: tracker.close())
-
-    def _try(self, use: Callable[[Tracker], None]) -> None:
         if self._tracker is not None:
             with self:
-                use(self._tracker)
+                self._tracker.close()
 
     def __enter__(self) -> None:
         """Begin a call of the tracker."""
@@ -458,8 +439,7 @@ def log_to_trackers(log: Log, run_folder: Path, kinds: Sequence[str], update: in
     """
     with ExitStack() as stack:
         for kind in kinds:
-            display = _TrackerDisplay(kind, log)
-            display.open(run_folder / kind, run_folder.name, update)
+            display = _TrackerDisplay(kind, log, run_folder / kind, run_folder.name, update)
             stack.callback(display.close)
             stack.enter_context(log.with_display(display))
         yield

@@ -162,19 +162,18 @@ class GradientStats:
         if not self.log_every or update % self.log_every:
             yield
             return
-        modules = _parameters_by_module(model)
+        modules: dict[str, list[nn.Parameter]] = {}  # trainable parameters by the child module that has them
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                modules.setdefault(name.partition(".")[0], []).append(parameter)
         gradients = {
             module: total_norm([p.grad for p in weights if p.grad is not None]) for module, weights in modules.items()
         }
         before = {module: [p.detach().clone() for p in weights] for module, weights in modules.items()}
         yield
-        self._by_module = {
-            module: (
-                gradients[module],
-                total_norm(_weight_changes(weights, before[module])) / total_norm(before[module]),
-            )
-            for module, weights in modules.items()
-        }
+        for module, weights in modules.items():
+            changes = [new.detach() - old for new, old in zip(weights, before[module], strict=True)]
+            self._by_module[module] = gradients[module], total_norm(changes) / total_norm(before[module])
 
     def read(self) -> Mapping[str, object]:
         """Return the last measurement once, then nothing.
@@ -182,26 +181,11 @@ class GradientStats:
         `modules` holds, by module, `grad_norm` and `update_ratio`, the norm of the weights' change over their norm.
         """
         measured, self._by_module = self._by_module, {}
-        if not measured:
-            return {}
         by_module = {
             module: {"grad_norm": float(gradient), "update_ratio": float(ratio)}
             for module, (gradient, ratio) in measured.items()
         }
-        return {"modules": by_module}
-
-
-def _parameters_by_module(model: nn.Module) -> dict[str, list[nn.Parameter]]:
-    """Return the trainable parameters by the name of the model's child module that holds them."""
-    modules: dict[str, list[nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            modules.setdefault(name.partition(".")[0], []).append(parameter)
-    return modules
-
-
-def _weight_changes(after: Sequence[nn.Parameter], before: Sequence[Tensor]) -> list[Tensor]:
-    return [new.detach() - old for new, old in zip(after, before, strict=True)]
+        return {"modules": by_module} if by_module else {}
 
 
 STAT = Path("/proc/stat")

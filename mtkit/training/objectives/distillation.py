@@ -41,30 +41,21 @@ class Distillation(TokenObjective):
 
     def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
         """The loss summed over the positions of `loss_mask`; `soft` and `cosine` with their weights are logged."""
+        config, student, teacher = self.config, model.output, self.teacher.output
         hidden = self.decoder_input(model, batch)  # [N, D]
         with torch.no_grad():
             taught = self.teacher.decode_states(batch.source, batch.target)[batch.loss_mask]  # [N, D of the teacher]
         target = batch.labels[batch.loss_mask]  # [N]
-        hard, soft, cosine = self._terms(model, hidden, taught, target)
-        return Losses(hard + soft + cosine, target.numel(), {"soft": soft.detach(), "cosine": cosine.detach()})
-
-    def _terms(
-        self, model: TranslationModel, hidden: Tensor, taught: Tensor, target: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The three weighted terms, summed over the N positions."""
-        config, student, teacher = self.config, model.output, self.teacher.output
-        hard = label_smoothed_loss(hidden, student.weight, student.bias, target, smoothing=self.smoothing)
-        logits = (hidden, student.weight, student.bias, taught, teacher.weight, teacher.bias)
-        soft = chunked_divergence(*logits, temperature=config.temperature) if config.soft else hard.new_zeros(())
-        cosine = hard.new_zeros(())
+        loss = label_smoothed_loss(hidden, student.weight, student.bias, target, smoothing=self.smoothing)
+        soft = cosine = loss.new_zeros(())
+        if config.soft:
+            logits = (hidden, student.weight, student.bias, taught, teacher.weight, teacher.bias)
+            soft = config.soft * chunked_divergence(*logits, temperature=config.temperature)
         if config.cosine:
-            cosine = (1 - F.cosine_similarity(_wide(hidden), _wide(taught), dim=1)).sum()
-        return config.hard * hard, config.soft * soft, config.cosine * cosine
-
-
-def _wide(x: Tensor) -> Tensor:
-    """The tensor in float32 or better."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+            wide = [x.to(torch.promote_types(x.dtype, torch.float32)) for x in (hidden, taught)]
+            cosine = config.cosine * (1 - F.cosine_similarity(*wide, dim=1)).sum()
+        extra = {"soft": soft.detach(), "cosine": cosine.detach()}
+        return Losses(config.hard * loss + soft + cosine, target.numel(), extra)
 
 
 def divergence_(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:

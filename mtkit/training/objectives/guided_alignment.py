@@ -53,16 +53,14 @@ class GuidedAlignment(TrainingObjective):
         )
         if attention is None:  # LayerDrop
             return Losses(words, target.numel(), {"alignment": words.detach() * 0})
-        log_weights = attention[:, HEAD].float().clamp(min=MIN_WEIGHT).log()  # [B, T, S]
-        alignment = -self.weight * (self._alignments(batch) * log_weights).sum()
-        return Losses(words + alignment, target.numel(), {"alignment": alignment.detach()})
-
-    def _alignments(self, batch: Batch) -> Tensor:
-        """p(s | t) of the source tokens of each label, [B, T, S]; zeros for labels that are not scored or aligned."""
-        probability = self._table(batch.source.ids, batch.labels)  # [B, T, S]
+        # p(s | t) of the source tokens of each label [B, T, S]; zeros for labels that are not scored or aligned
+        probability = self._table(batch.source.ids, batch.labels)
         probability = probability * batch.source.real.unsqueeze(1) * batch.loss_mask.unsqueeze(2)
         total = probability.sum(-1, keepdim=True)
-        return torch.where(total > 0, probability / total, 0)
+        alignments = torch.where(total > 0, probability / total, 0)
+        log_weights = attention[:, HEAD].float().clamp(min=MIN_WEIGHT).log()  # [B, T, S]
+        alignment = -self.weight * (alignments * log_weights).sum()
+        return Losses(words + alignment, target.numel(), {"alignment": alignment.detach()})
 
 
 class LexiconTable:

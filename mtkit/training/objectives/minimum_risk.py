@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -89,23 +88,20 @@ class MinimumRisk(TrainingObjective):
 
     def log_probs(self, model: TranslationModel, batch: Batch, candidates: SampledCandidates) -> Tensor:
         """log P(y|x) of each candidate including eos, [M]."""
-        target, labels = self._collate(candidates.tokens, batch.labels.device)
+        tokens, device, vocab = candidates.tokens, batch.labels.device, self.vocab_ids
+        lengths = torch.tensor([len(each) + 1 for each in tokens], device=device)  # [M]
+        max_length = int(lengths.max())
+        rows = [[vocab.bos, *each, vocab.eos] + [vocab.pad] * (max_length - 1 - len(each)) for each in tokens]
+        ids = torch.tensor(rows, device=device)  # [M, T + 1]
+        labels = ids[:, 1:]
+        real = torch.arange(max_length, device=device) < lengths.unsqueeze(1)  # [M, T]
+        pos = torch.arange(max_length, device=device).expand_as(real)
+        target = Target(ids=torch.where(real, ids[:, :-1], vocab.pad), real=real, pos=pos)
         hidden = model.decode_states(batch.source.select(candidates.sentence), target)[target.real]  # [N, D]
         chunks = apply_chunked(partial(_token_log_probs, model), hidden, labels[target.real])
         token_log_probs = torch.cat(chunks)  # [N]
         candidate = target.real.nonzero()[:, 0]  # [N]
-        return token_log_probs.new_zeros(len(candidates.tokens)).index_add(0, candidate, token_log_probs)
-
-    def _collate(self, tokens: Sequence[Sequence[int]], device: torch.device) -> tuple[Target, Tensor]:
-        """The decoder input and the labels [M, T] of translations."""
-        lengths = torch.tensor([len(each) + 1 for each in tokens], device=device)  # [M]
-        max_length = int(lengths.max())
-        pad, bos, eos = self.vocab_ids.pad, self.vocab_ids.bos, self.vocab_ids.eos
-        rows = [[bos, *each, eos] + [pad] * (max_length - 1 - len(each)) for each in tokens]
-        ids = torch.tensor(rows, device=device)  # [M, T + 1]
-        pos = torch.arange(max_length, device=device).expand(len(tokens), -1)
-        real = pos < lengths.unsqueeze(1)
-        return Target(ids=torch.where(real, ids[:, :-1], pad), real=real, pos=pos), ids[:, 1:]
+        return token_log_probs.new_zeros(len(tokens)).index_add(0, candidate, token_log_probs)
 
 
 def _token_log_probs(model: TranslationModel, hidden: Tensor, target: Tensor) -> Tensor:

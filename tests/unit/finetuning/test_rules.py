@@ -12,7 +12,7 @@ import torch
 
 from mtkit.errors import RecipeError, UsageError
 from mtkit.finetuning.choice import choose, interpolate
-from mtkit.finetuning.learning_rate import MAX_TRIALS, STEP, RangeTest, search_rates
+from mtkit.finetuning.learning_rate import MAX_TRIALS, RATE_TIMES_WIDTH, STEP, RangeTest, search_rates
 from mtkit.finetuning.report import changed_lines
 from mtkit.finetuning.settings import TrainingPlan, course_of, fit_updates, unstated_reasons, with_course
 from mtkit.recipe.defaults.facts import NO_LIMITS, parse_budget
@@ -52,19 +52,21 @@ def test_a_range_test_has_the_trials_that_a_budget_has_time_for(
 ) -> None:
     test, now, notes = RangeTest.__new__(RangeTest), [0.0], list[str]()
     monkeypatch.setattr("mtkit.finetuning.learning_rate.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    monkeypatch.setattr("mtkit.finetuning.learning_rate._first_rate", lambda recipe: 1.0)
+    tried = []
 
     def loss(rate: float) -> float:
+        tried.append(rate)
         now[0] += trial
         return abs(rate - 4)
 
-    run = SimpleNamespace(recipe=None, notify=lambda stage, note: notes.append(note))
+    sections = {"training": SimpleNamespace(adapter=None), "model": SimpleNamespace(d_model=RATE_TIMES_WIDTH)}
+    run = SimpleNamespace(recipe=SimpleNamespace(**sections), notify=lambda stage, note: notes.append(note))
     vars(test).update(_run=run, _loss=loss, updates=20, _trial_seconds=10.0, _seconds_left=left)
-    result = test.result()
-    assert (result.rate, len(result.losses)) == (rate, trials)
+    chosen, reason = test.result()
+    assert (chosen, len(tried)) == (rate, trials)
     assert now[0] <= max(left, trial)
     assert notes
-    assert result.describe().startswith("range test of 20" if trials else "a tenth of the rate")
+    assert reason.startswith("range test of 20" if trials else "a tenth of the rate")
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5])
