@@ -95,11 +95,14 @@ def build_loader(
 
 
 def with_updates_of_epochs(recipe: Recipe, loader: Loader) -> Recipe:
-    """Return a recipe in which `training.max_epochs` is counted in updates, see TrainingConfig."""
+    """Return a recipe whose `max_updates` ends the training; `training.max_epochs` is None if that is longer."""
     training = recipe.training
     if training.max_epochs is None:
         return recipe
-    return replace(recipe, training=training.with_updates_of_epochs(loader.count_updates(training.max_epochs)))
+    updates = loader.count_updates(training.max_epochs)
+    is_shorter = updates < training.max_updates
+    training = replace(training, max_updates=updates) if is_shorter else replace(training, max_epochs=None)
+    return replace(recipe, training=training)
 
 
 def corpora_with_noise(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from mtkit.config import Limits, config
-from mtkit.training.adapters import AdapterConfig
+from mtkit.training.adapters import AdapterConfig, PartName
 from mtkit.training.decoder_inputs.config import DecoderInputConfig, TeacherForcingConfig
 from mtkit.training.objectives.config import CrossEntropyConfig, ObjectiveConfig
 from mtkit.training.optimisers.config import AdamConfig, OptimiserConfig
@@ -21,7 +21,6 @@ PrecisionName = Literal["auto", "float32", "bf16", "fp16"]
 TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 Positive = Annotated[int, Limits(gt=0)]
 Factor = Annotated[float, Limits(gt=1)]
-ParameterGroupName = Annotated[str, Limits(min_length=1)]
 
 RESUMABLE = {"may_change_on_resume": True}  # field metadata: a training can be resumed with another value
 
@@ -63,7 +62,7 @@ class InitFromConfig:
     # Model folder or finished run.
     model: Path
     # Parts whose weights are used, such as encoder or embeddings.src. Default: null is all.
-    parts: Annotated[list[ParameterGroupName], Limits(min_length=1)] | None = None
+    parts: Annotated[list[PartName], Limits(min_length=1)] | None = None
     # Whether its tokenizer is used too; otherwise the recipe's, whose tokens are matched by their strings. Default:
     # true, since the weights belong to its tokens.
     tokenizer: bool = True
@@ -214,7 +213,7 @@ class TrainingConfig:
     # Files of initial embeddings. Default: null starts from random embeddings.
     word_vectors: WordVectorsConfig | None = None
     # Parts that are not trained, such as encoder or embeddings.src. Default: none.
-    freeze: list[ParameterGroupName] = field(default_factory=list)
+    freeze: list[PartName] = field(default_factory=list)
     # Few weights that are trained, while all others stay as `init_from` has them; the folder `adapter` of the run has
     # them alone, and its model has them merged. Default: null trains all weights, which learns more.
     adapter: AdapterConfig | None = None
@@ -302,16 +301,6 @@ class TrainingConfig:
     def has_variable_passes(self) -> bool:
         """True if the number of forward passes of a micro-batch depends on its data."""
         return self.decoder_input.passes_depend_on_data or self.objective.passes_depend_on_data
-
-    def with_updates_of_epochs(self, updates: int) -> TrainingConfig:
-        """Return a configuration whose `max_updates` ends the training; `max_epochs` is None if that is longer.
-
-        Args:
-            updates: number of updates of `max_epochs`.
-        """
-        if updates < self.max_updates:
-            return dataclasses.replace(self, max_updates=updates)
-        return dataclasses.replace(self, max_epochs=None)
 
     def is_checkpoint_due(self, update: int) -> bool:
         """Return whether an update has a regular checkpoint."""

@@ -182,23 +182,20 @@ class Heartbeat:
                 for other in self._others:
                     self._check(other, seen)
             except RuntimeError:  # the store is hosted by the first process or by torchrun
-                _exit("the process that hosts the job's store")
+                _exit("the process that hosts the job's store", "is dead or stopped")
 
     def _check(self, other: int, seen: dict[int, tuple[str, float]]) -> None:
         beat = self._store.get(f"beat/{other}").decode()
         before, when = seen[other]
         if beat != before:
             seen[other] = (beat, time.monotonic())
-        if beat.startswith("failed: "):
-            _exit(self._name(other), beat)
-        elif beat == before and beat != DONE and time.monotonic() - when > TIMEOUT:
-            _exit(self._name(other))
-
-    def _name(self, rank: int) -> str:
-        return self._store.get(f"name/{rank}").decode()
+        is_silent = beat == before and beat != DONE and time.monotonic() - when > TIMEOUT
+        if is_silent or beat.startswith("failed: "):
+            name = self._store.get(f"name/{other}").decode()
+            _exit(name, beat if beat.startswith("failed: ") else "is dead or stopped")
 
 
-def _exit(process: str, status: str = "is dead or stopped") -> None:
+def _exit(process: str, status: str) -> None:
     sys.stderr.write(
         f"mtkit: error: {process} {status}; this process ends too, run the same command again to resume from the last "
         "checkpoint\n"

@@ -161,7 +161,7 @@ class Learner:
         live: dict[str, Mapping[str, Tensor]] = {
             "model": weights(self.model),
             "optimiser": optimiser_tensors(self.optimiser, self.model),
-            **({} if self.ema is None else {"ema": self.ema.tensors()}),
+            **({} if self.ema is None else {"ema": self.ema.weights}),
         }
         return {
             file: {name: full_tensor(t.detach()).to("cpu", copy=True) for name, t in tensors.items()}

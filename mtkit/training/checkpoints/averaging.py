@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mtkit.errors import DataError, MissingInputError
 from mtkit.training.checkpoints.checkpoint import verify_checkpoint
-from mtkit.training.checkpoints.tensor_file import check_finite, read_tensors
+from mtkit.training.checkpoints.tensor_file import read_tensors
 from mtkit.training.config import EMAConfig
 from mtkit.training.distributed import copy_into_shard, local_shard
 
@@ -25,11 +25,14 @@ class ExponentialMovingAverage:
     Args:
         model: the average starts from its weights.
         config: d once the warm-up is over, and n.
+
+    Attributes:
+        weights: the averages by parameter name.
     """
 
     def __init__(self, model: nn.Module, config: EMAConfig) -> None:
         self.config = config
-        self._weights = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
+        self.weights = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
 
     @torch.no_grad()
     def update_from(self, model: nn.Module, update: int, pace: float = 1.0) -> None:
@@ -41,16 +44,12 @@ class ExponentialMovingAverage:
         if update % self.config.update_every:
             return
         share = 1.0 - min(self.config.decay**pace, (1 + update) / (10 + update)) ** self.config.update_every
-        weights = [local_shard(p.detach()) for name, p in model.named_parameters() if name in self._weights]
-        torch._foreach_lerp_([local_shard(weight) for weight in self._weights.values()], weights, share)
-
-    def tensors(self) -> Mapping[str, Tensor]:
-        """Return the averages by parameter name."""
-        return self._weights
+        weights = [local_shard(p.detach()) for name, p in model.named_parameters() if name in self.weights]
+        torch._foreach_lerp_([local_shard(weight) for weight in self.weights.values()], weights, share)
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore the averages from a checkpoint."""
-        for name, weight in self._weights.items():
+        for name, weight in self.weights.items():
             copy_into_shard(weight, tensors[name])
 
     @contextmanager
@@ -66,9 +65,9 @@ class ExponentialMovingAverage:
     def _swap(self, model: nn.Module) -> None:
         """Exchange values, not tensors: the optimiser and FSDP hold references to the parameters."""
         for name, parameter in model.named_parameters():
-            if name not in self._weights:
+            if name not in self.weights:
                 continue
-            weight, average = local_shard(parameter.detach()), local_shard(self._weights[name])
+            weight, average = local_shard(parameter.detach()), local_shard(self.weights[name])
             before = weight.clone()
             weight.copy_(average)
             average.copy_(before)
@@ -93,9 +92,14 @@ def translation_weights(path: Path) -> dict[str, Tensor]:
         raise MissingInputError(f"{path}: neither a checkpoint nor a model folder; it has no model.safetensors")
     weights: dict[str, Tensor] = {}
     for file in files:
-        tensors = read_tensors(file)
-        check_finite(tensors, file)
-        weights |= tensors
+        for name, tensor in read_tensors(file).items():
+            is_number = tensor.is_floating_point() and tensor.numel() > 0
+            if is_number and not bool(torch.stack(tensor.aminmax()).isfinite().all()):  # one pass over its memory
+                raise DataError(
+                    f"{file}: the tensor {name} contains NaN or infinity, so that the model cannot translate; its "
+                    "training failed, train it again or choose another model"
+                )
+            weights[name] = tensor
     return weights
 
 

@@ -61,20 +61,6 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def check_finite(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Check the weights of a model: one pass over their memory.
-
-    Raises:
-        DataError: a weight is NaN or infinite; the message names its file and the first tensor.
-    """
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and tensor.numel() and not bool(torch.stack(tensor.aminmax()).isfinite().all()):
-            raise DataError(
-                f"{path}: the tensor {name} contains NaN or infinity, so that the model cannot translate; its training "
-                "failed, train it again or choose another model"
-            )
-
-
 def _memory(tensor: Tensor) -> memoryview:
     flat = tensor.detach().contiguous().reshape(-1)
     return flat.view(torch.uint8).numpy().data if flat.numel() else memoryview(b"")

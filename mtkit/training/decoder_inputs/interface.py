@@ -33,12 +33,7 @@ class TargetVocabIds:
 
     Attributes:
         size: V, the number of tokens.
-        first_text_id: the tokens of text are first_text_id ... end_text_id - 1.
-        end_text_id: see first_text_id.
-        pad: fills a batch.
-        unk: replaces text that no other token covers.
-        bos: the first token that the decoder reads.
-        eos: ends a sentence.
+        first_text_id, end_text_id: the tokens of text are first_text_id ... end_text_id - 1.
     """
 
     size: int

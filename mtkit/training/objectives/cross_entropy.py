@@ -87,9 +87,8 @@ class Unlikelihood(TokenObjective):
         target, labels = batch.labels[sentence, column], batch.labels[sentence]  # [N], [N, T]
         columns = torch.arange(labels.size(1), device=labels.device)
         is_earlier = batch.loss_mask[sentence] & (columns < column.unsqueeze(1))  # [N, T]
-        terms = torch.stack(apply_chunked(partial(self._terms, model), hidden, target, labels, is_earlier)).sum(
-            0
-        )  # [2]
+        chunks = apply_chunked(partial(self._terms, model), hidden, target, labels, is_earlier)
+        terms = torch.stack(chunks).sum(0)  # [2]
         return Losses(terms.sum(), target.numel(), {"unlikelihood": terms[1].detach()})
 
     def _terms(

@@ -83,47 +83,51 @@ class InverseSqrtConfig(ScheduleConfigBase):
 
 
 @config
-class CosineConfig(ScheduleConfigBase):
+class DecayKeys(ScheduleConfigBase):
+    """Keys of the schedules that decay from the end of the warm-up to max_updates."""
+
+    ends_at_max_updates: ClassVar[bool] = True
+    has_chosen_warmup: ClassVar[bool] = True
+
+    kind: str
+    # Updates in which the rate rises to its peak. Default: a tenth of the default max_updates.
+    warmup: NumUpdates = 400
+    # Fraction of the peak learning rate that is left at max_updates. Default: 0, all the way down.
+    final: Fraction = 0.0
+
+    def factor(self, update: float, max_updates: int) -> float:
+        """Return the factor at an update of a training of `max_updates`."""
+        if update < self.warmup:
+            return warmup_factor(update, self.warmup)
+        return self.decayed(min(1.0, (update - self.warmup) / max(1, max_updates - self.warmup)))
+
+    def decayed(self, progress: float) -> float:
+        """Return the factor at a share of the decay, 0 to 1."""
+        raise NotImplementedError
+
+
+@config
+class CosineConfig(DecayKeys):
     """Linear warm-up, then cosine annealing without restarts: final + (1 - final)(1 + cos(pi·progress)) / 2.
 
     Loshchilov & Hutter 2017, eq. 5. https://arxiv.org/abs/1608.03983
     """
 
-    ends_at_max_updates: ClassVar[bool] = True
-    has_chosen_warmup: ClassVar[bool] = True
-
     kind: Literal["cosine"] = "cosine"
-    # Updates in which the rate rises to its peak. Default: a tenth of the default max_updates.
-    warmup: NumUpdates = 400
-    # Fraction of the peak learning rate that is left at max_updates. Default: 0, all the way down.
-    final: Fraction = 0.0
 
-    def factor(self, update: float, max_updates: int) -> float:
-        """Return the factor at an update of a training of `max_updates`."""
-        if update < self.warmup:
-            return warmup_factor(update, self.warmup)
-        progress = min(1.0, (update - self.warmup) / max(1, max_updates - self.warmup))
+    def decayed(self, progress: float) -> float:
+        """See DecayKeys."""
         return self.final + (1 - self.final) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
 @config
-class LinearConfig(ScheduleConfigBase):
+class LinearConfig(DecayKeys):
     """Linear warm-up, then linear decay to `final` at max_updates: on a small corpus the best use of a known budget."""
 
-    ends_at_max_updates: ClassVar[bool] = True
-    has_chosen_warmup: ClassVar[bool] = True
-
     kind: Literal["linear"] = "linear"
-    # Updates in which the rate rises to its peak. Default: a tenth of the default max_updates.
-    warmup: NumUpdates = 400
-    # Fraction of the peak learning rate that is left at max_updates. Default: 0, all the way down.
-    final: Fraction = 0.0
 
-    def factor(self, update: float, max_updates: int) -> float:
-        """Return the factor at an update of a training of `max_updates`."""
-        if update < self.warmup:
-            return warmup_factor(update, self.warmup)
-        progress = min(1.0, (update - self.warmup) / max(1, max_updates - self.warmup))
+    def decayed(self, progress: float) -> float:
+        """See DecayKeys."""
         return 1 - (1 - self.final) * progress
 
 

@@ -105,7 +105,7 @@ def test_validation_uses_the_ema_and_restores_the_weights(tmp_path):
 
     def validate(model, update):
         assert not model.training
-        seen.append((model.mix.weight.detach().clone(), learner.ema.tensors()["mix.weight"].clone()))
+        seen.append((model.mix.weight.detach().clone(), learner.ema.weights["mix.weight"].clone()))
         return toy_validate(model, update)
 
     toy_train(tmp_path, toy_config(), validate=validate, learner=learner)

@@ -469,4 +469,4 @@ def test_a_last_validation_without_time_is_left_out_and_the_last_weights_are_the
     result = toy_train(tmp_path, config, validate=validate, loader=Slow(), learner=learner)
     assert machine.now < 630
     assert len(events(tmp_path, "validation")) == 1
-    assert torch.equal(result.weights["mix.weight"], learner.ema.tensors()["mix.weight"])
+    assert torch.equal(result.weights["mix.weight"], learner.ema.weights["mix.weight"])

@@ -20,14 +20,14 @@ def test_ema_equals_the_formula(update_every):
             if update % update_every == 0:
                 decay = min(0.6, (1 + update) / (10 + update)) ** update_every
                 expected[name] = decay * expected[name] + (1 - decay) * p.detach()
-            torch.testing.assert_close(ema.tensors()[name], expected[name])
+            torch.testing.assert_close(ema.weights[name], expected[name])
 
 
 def test_swapped_in_restores_the_weights_also_after_an_error():
     model = nn.Linear(2, 2)
     ema = ExponentialMovingAverage(model, EMAConfig(decay=0.5, update_every=1))
     own = model.weight.detach().clone()
-    averaged = ema.tensors()["weight"].zero_().clone()
+    averaged = ema.weights["weight"].zero_().clone()
 
     def fail_inside():
         with ema.swapped_in(model):
@@ -37,4 +37,4 @@ def test_swapped_in_restores_the_weights_also_after_an_error():
     with pytest.raises(KeyError):
         fail_inside()
     assert torch.equal(model.weight, own)
-    assert torch.equal(ema.tensors()["weight"], averaged)
+    assert torch.equal(ema.weights["weight"], averaged)
