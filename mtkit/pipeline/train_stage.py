@@ -50,9 +50,8 @@ from mtkit.pipeline.run_folder import RunFolder, save_recipe
 from mtkit.pipeline.validator import TrainingSampler, build_validator, target_vocab_ids
 from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.training.adapters import LoRAConfig, NormAdapterConfig
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
-from mtkit.training.config import InitFromConfig
+from mtkit.training.config import InitFromConfig, LoRAConfig, NormAdapterConfig
 from mtkit.training.distributed import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.learner import Learner, build_learner
 from mtkit.training.loop import TrainingResult, train

@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from mtkit.config import Limits, config
-from mtkit.training.adapters import AdapterConfig, PartName
+from mtkit.errors import RecipeError
 from mtkit.training.decoder_inputs.config import DecoderInputConfig, TeacherForcingConfig
 from mtkit.training.objectives.config import CrossEntropyConfig, ObjectiveConfig
 from mtkit.training.optimisers.config import AdamConfig, OptimiserConfig
 from mtkit.training.optimisers.schedule import LinearConfig, ScheduleConfig
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Metric = Literal["nll", "bleu", "command"]
 Goal = Literal["max", "min"]
@@ -21,6 +24,8 @@ PrecisionName = Literal["auto", "float32", "bf16", "fp16"]
 TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 Positive = Annotated[int, Limits(gt=0)]
 Factor = Annotated[float, Limits(gt=1)]
+
+PartName = Annotated[str, Limits(min_length=1)]
 
 RESUMABLE = {"may_change_on_resume": True}  # field metadata: a training can be resumed with another value
 
@@ -80,6 +85,93 @@ class WordVectorsConfig:
     def __post_init__(self) -> None:
         if self.src is None and self.tgt is None:
             raise ValueError("src: neither src nor tgt names a file; name one, or remove word_vectors")
+
+
+class AdapterConfigBase:
+    """Capabilities of an adapter's configuration."""
+
+    needs_low_rank: ClassVar[bool] = False  # the model's projections get updates
+
+
+@config
+class LoRAConfig(AdapterConfigBase):
+    """Updates of low rank beside the frozen matrices of projections; merged into them in the finished model.
+
+    Hu et al. 2022, https://arxiv.org/abs/2106.09685 .
+    """
+
+    needs_low_rank: ClassVar[bool] = True
+
+    kind: Literal["lora"] = "lora"
+    # Rank of the updates. Default: sec. 7.2: larger ones gain little.
+    rank: Annotated[int, Limits(gt=0)] = 8
+    # Factor of the updates, divided by the rank. Default: twice the rank, as most trainings have it.
+    alpha: Annotated[float, Limits(gt=0)] = 16.0
+    # Parts whose projections have updates, such as decoder or encoder.*.attention. Default: all but the output
+    # projection; updates of all layers keep most of the gain.
+    layers: Annotated[list[PartName], Limits(min_length=1)] = field(default_factory=lambda: ["*"])
+
+    def attach(self, model: nn.Module) -> None:
+        """Give the projections of a model updates, and freeze all other weights.
+
+        Raises:
+            RecipeError: a part is not in the model, or has no projection.
+        """
+        from torch import nn
+
+        from mtkit.layers.projections import LowRankProjection, Projection
+        from mtkit.training.weights import select_parameters
+
+        chosen = select_parameters(model, self.layers, key="training.adapter.layers")
+        names = [
+            name
+            for name, module in model.named_modules()
+            if isinstance(module, Projection) and f"{name}.weight" in chosen and name != "output"
+        ]
+        if not names:
+            raise RecipeError(
+                f"training.adapter.layers: no projection is in {', '.join(self.layers)}; the output projection and "
+                "embeddings have no updates. Name other parts, such as encoder and decoder"
+            )
+        model.requires_grad_(False)
+        for name in names:
+            parent, _, attribute = name.rpartition(".")
+            outer = model.get_submodule(parent)
+            projection = outer.get_submodule(attribute)
+            if not isinstance(projection, nn.Linear):
+                raise ValueError(f"{name} is no projection")
+            setattr(outer, attribute, LowRankProjection(projection, self.rank, self.alpha / self.rank))
+
+
+@config
+class BiasAdapterConfig(AdapterConfigBase):
+    """Training of the biases alone (Ben Zaken et al. 2022, https://arxiv.org/abs/2106.10199)."""
+
+    kind: Literal["bias"] = "bias"
+
+    def attach(self, model: nn.Module) -> None:
+        """Freeze all weights but biases."""
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name.endswith("bias"))
+
+
+@config
+class NormAdapterConfig(AdapterConfigBase):
+    """Training of the gains and biases of norms alone (Zhao et al. 2023, https://arxiv.org/abs/2312.11420)."""
+
+    kind: Literal["norm"] = "norm"
+
+    def attach(self, model: nn.Module) -> None:
+        """Freeze all weights but those of norms."""
+        model.requires_grad_(False)
+        for module in model.modules():
+            by_name = dict(module.named_parameters(recurse=False))
+            if "weight" in by_name and by_name["weight"].dim() == 1:  # a vector: the gain of a norm
+                for parameter in by_name.values():
+                    parameter.requires_grad_(True)
+
+
+AdapterConfig = LoRAConfig | BiasAdapterConfig | NormAdapterConfig
 
 
 @config
@@ -301,10 +393,6 @@ class TrainingConfig:
     def has_variable_passes(self) -> bool:
         """True if the number of forward passes of a micro-batch depends on its data."""
         return self.decoder_input.passes_depend_on_data or self.objective.passes_depend_on_data
-
-    def is_checkpoint_due(self, update: int) -> bool:
-        """Return whether an update has a regular checkpoint."""
-        return update % self.checkpoint_every == 0 or update == self.max_updates
 
 
 def resumable_keys(config: TrainingConfig) -> frozenset[str]:

@@ -156,21 +156,17 @@ class Heartbeat:
         self._ended = threading.Event()
         self._store.set(f"name/{rank}", f"rank {rank} ({socket.gethostname()}, process {os.getpid()})")
         self._store.set(f"beat/{rank}", "0")
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self.thread.start()
 
     def close(self, error: str | None) -> None:
         """Stop the thread and report to the others that this process ends, with its error if it failed."""
         self._ended.set()
-        self._thread.join()
+        self.thread.join()
         try:
             self._store.set(f"beat/{self._rank}", DONE if error is None else f"failed: {error}"[:2000])
         except RuntimeError:
             return  # the process that hosted the store has ended
-
-    def wait_for_dead_rank(self) -> None:
-        """Wait until the thread has found the dead process, which ends this one, or the time for that is over."""
-        self._thread.join(TIMEOUT + 3 * INTERVAL)
 
     def _run(self) -> None:
         seen = dict.fromkeys(self._others, ("", time.monotonic()))
@@ -219,12 +215,6 @@ class ProcessGroup:
     def is_first(self) -> bool:
         """True if this process has rank 0, which writes checkpoints and the log."""
         return self.rank == 0
-
-    def all_reduce_sum(self, number: int) -> int:
-        """Return the sum of every rank's number."""
-        if self.world_size == 1:
-            return number
-        return round(sum(row[0] for row in self.all_gather([number])))
 
     def all_gather(self, numbers: Sequence[float]) -> list[list[float]]:
         """Return every rank's numbers in the order of ranks; all ranks have the same count."""
@@ -313,7 +303,8 @@ def init_process_group() -> Iterator[ProcessGroup]:
         raise
     except BaseException as error:
         if isinstance(error, RuntimeError) and any(word in str(error).lower() for word in ("gloo", "nccl")):
-            heartbeat.wait_for_dead_rank()  # a connection breaks when the process at its other end dies; name that one
+            # a connection breaks when the process at its other end dies; wait until the thread has found and named it
+            heartbeat.thread.join(TIMEOUT + 3 * INTERVAL)
         heartbeat.close(f"{type(error).__name__}: {error}")
         raise
     heartbeat.close(None)

@@ -9,7 +9,6 @@ checkpointing and the auxiliary losses of layers rely on the same single entry p
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -91,7 +90,8 @@ class Learner:
 
     def scored_tokens(self, batches: Sequence[Batch]) -> int:
         """Return the number of scored tokens of an update, over its micro-batches and all ranks."""
-        return self.ranks.all_reduce_sum(sum(int(batch.loss_mask.sum()) for batch in batches))
+        tokens = sum(int(batch.loss_mask.sum()) for batch in batches)
+        return round(sum(row[0] for row in self.ranks.all_gather([tokens])))
 
     def losses(self, batches: Sequence[Batch], update: int) -> Iterator[Losses]:
         """Yield the losses of one micro-batch after another, each computed from a seed of its own."""
@@ -131,18 +131,6 @@ class Learner:
         self.scaler.update()
         if self.ema is not None:
             self.ema.update_from(self.model, update, pace)
-
-    def skip_step(self, loss: float) -> bool:
-        """Discard a gradient that is not finite.
-
-        Returns:
-            Whether the loss was finite and fp16's loss scale too high; the scale has been lowered then.
-        """
-        if not self.scaler.is_enabled():
-            return False
-        is_overflow = math.isfinite(loss) and self.scaler.get_scale() > 1
-        self.scaler.update(None if is_overflow else self.scaler.get_scale())
-        return is_overflow
 
     @contextmanager
     def eval_model(self) -> Iterator[TranslationModel]:

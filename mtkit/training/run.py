@@ -141,9 +141,13 @@ class TrainingRun:
             ComputeError: training stops; saved checkpoints are not affected.
             Interrupted: a signal was received; the state is saved.
         """
-        loss = sums.mean()
-        if self.learner.skip_step(loss):
-            self.progress = replace(self.progress, position=data.next_position)  # fp16's scale only: no error
+        loss, scaler = sums.mean(), self.learner.scaler
+        # fp16: the loss is finite where only its scale was too high, which is lowered then
+        is_overflow = scaler.is_enabled() and math.isfinite(loss) and scaler.get_scale() > 1
+        if scaler.is_enabled():
+            scaler.update(None if is_overflow else scaler.get_scale())
+        if is_overflow:
+            self.progress = replace(self.progress, position=data.next_position)
         else:
             self._skip(data, loss, float(grad_norm))
         if self._stop_signal() is not None:
@@ -183,8 +187,7 @@ class TrainingRun:
         update = self.progress.update
         if update % self.config.log_every and not self.stop_reason():
             return
-        fields = self._meter.read()
-        self._meter.reset()
+        fields, self._meter = self._meter.read(), ThroughputMeter(self._watch)
         by_updates = (self.config.max_updates - update) * fields["seconds_per_update"]
         others = {
             **{name: round(value, 1) for name, value in self._watch.times.items()},

@@ -225,4 +225,6 @@ class TimeBudget:
 
     def is_checkpoint_regular(self, update: int) -> bool:
         """Return whether an update has a regular checkpoint."""
-        return update in self._progress.regular if self.is_limited else self._config.is_checkpoint_due(update)
+        if self.is_limited:
+            return update in self._progress.regular
+        return update % self._config.checkpoint_every == 0 or update == self._config.max_updates

@@ -108,15 +108,10 @@ class LossSums:
 
 
 class ThroughputMeter:
-    """Losses, gradient norm and throughput of the updates since the last reset."""
+    """Losses, gradient norm and throughput of the updates since its creation."""
 
     def __init__(self, watch: Stopwatch) -> None:
-        self.watch = watch
-        self.reset()
-
-    def reset(self) -> None:
-        """Restart at the present time."""
-        self._start = self.watch.seconds
+        self._watch, self._start = watch, watch.seconds
         self._by_name: dict[str, Tensor] = {}
         self._tokens: Counter[str] = Counter()
         self._norm: Tensor | float = 0.0
@@ -134,7 +129,7 @@ class ThroughputMeter:
 
     def read(self) -> Mapping[str, Any]:
         """Return mean losses per scored token, the mean gradient norm, and throughput in real tokens of both sides."""
-        seconds = max(self.watch.seconds - self._start, 1e-9)
+        seconds = max(self._watch.seconds - self._start, 1e-9)
         means = {name: float(value) / max(self._tokens[name], 1) for name, value in self._by_name.items()}
         return {
             **means,
