@@ -229,7 +229,8 @@ def choose(bleu: Mapping[float, Bleu], max_loss: float) -> float:
 
 
 def _bleu_by_set(model: Path, recipe: Recipe) -> Bleu:
-    translator, bleu = load_translator(model, search=recipe.search), {}
+    translator = load_translator(model, search=recipe.search)
+    bleu: dict[str, float] = {}
     for name, files in zip(recipe.corpus.test, recipe.corpus.valid_sets, strict=True):
         src, ref = list(read_lines(files.src)), list(read_lines(files.tgt))
         lines = evenly_spaced(len(src), MIXTURE_LINES)

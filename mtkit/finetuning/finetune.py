@@ -164,10 +164,10 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
         )
         if not choices:
             return FinetuneReport(options.run, lines=result.lines)
-        mixture, max_loss = None, options.keep_general
-        if max_loss is not None:
+        mixture = None
+        if options.keep_general is not None:
             tuned = tuned_model(options.run, choices[0])
-            mixture = mix(recipe, options.run, tuned, max_loss=max_loss, notify=steps.notify)
+            mixture = mix(recipe, options.run, tuned, max_loss=options.keep_general, notify=steps.notify)
         return report(recipe, base, RunFolder(options.run), choices[0], mixture)
 
 

@@ -55,8 +55,9 @@ def shard_model(model: TranslationModel, world_size: int, *, has_variable_passes
 
     mesh = init_device_mesh(next(model.parameters()).device.type, (world_size,))
     stacks = [] if has_variable_passes else [module for module in model.modules() if isinstance(module, Stack)]
-    feed_forward = [layer.feed_forward for stack in stacks for layer in stack]  # no other module uses their weights
-    for unit in [*feed_forward, model]:
+    # feed-forward sublayers, whose weights no other module uses
+    units: list[nn.Module] = [layer.feed_forward for stack in stacks for layer in stack]  # type: ignore[misc]
+    for unit in [*units, model]:
         fully_shard(unit, mesh=mesh)
         if isinstance(unit, FSDPModule):  # always; fully_shard changes the class, which mypy cannot see
             unit.set_gradient_divide_factor(1.0)  # losses are divided by the tokens of all processes already

@@ -333,7 +333,10 @@ class TrainingRun:
         if not self.progress.update:
             return  # nothing was trained; a fresh start would skip the same updates
         with self._watch.paused():
-            self.progress = replace(self.progress, **self._watch.times, budget=self.budget.progress)
+            seconds, processor_seconds = self._watch.seconds, self._watch.processor_seconds
+            self.progress = replace(
+                self.progress, seconds=seconds, processor_seconds=processor_seconds, budget=self.budget.progress
+            )
             state = {"progress": self.progress.to_json(), **self.learner.scalar_state()}
             is_collective = self.learner.eval_replica is not None
             tensors = self.learner.tensors() if self.ranks.is_first or is_collective else {}

@@ -143,7 +143,8 @@ def latest_valid(folder: Path) -> tuple[Checkpoint | None, dict[Path, str]]:
         DamagedError: all checkpoints are damaged; none is moved.
         FormatError: the newest checkpoint has another format.
     """
-    checkpoint, errors = None, {}
+    checkpoint: Checkpoint | None = None
+    errors: dict[Path, str] = {}
     for path in reversed(list_checkpoints(folder).values()):
         try:
             checkpoint = read_checkpoint(path)

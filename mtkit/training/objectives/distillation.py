@@ -52,8 +52,8 @@ class Distillation(TokenObjective):
             logits = (hidden, student.weight, student.bias, taught, teacher.weight, teacher.bias)
             soft = config.soft * chunked_divergence(*logits, temperature=config.temperature)
         if config.cosine:
-            wide = [x.to(torch.promote_types(x.dtype, torch.float32)) for x in (hidden, taught)]
-            cosine = config.cosine * (1 - F.cosine_similarity(*wide, dim=1)).sum()
+            ours, theirs = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (hidden, taught))
+            cosine = config.cosine * (1 - F.cosine_similarity(ours, theirs, dim=1)).sum()
         extra = {"soft": soft.detach(), "cosine": cosine.detach()}
         return Losses(config.hard * loss + soft + cosine, target.numel(), extra)
 
