@@ -45,7 +45,6 @@ def shard_model(model: TranslationModel, world_size: int, *, has_variable_passes
 
     Args:
         model: identical on all processes and not sharded yet; changed in place. Build its optimiser afterwards.
-        world_size: number of processes.
         has_variable_passes: whether the number of forward passes of a micro-batch depends on its data. Gathering is a
             collective operation, so processes with different numbers of passes would deadlock; all weights are then
             gathered together, once per micro-batch.

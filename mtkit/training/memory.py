@@ -68,7 +68,6 @@ def find_max_batch_tokens(learner: Learner, max_length: int, make_batch: MakeBat
     Args:
         learner: of the recipe; its gradients are modified.
         max_length: tokens of the longest sentence with eos. Attention needs the most memory for the longest sentences.
-        make_batch: makes dummy micro-batches.
         num_processes: that share the memory.
 
     Raises:

@@ -44,7 +44,6 @@ class TrainingRun:
         learner: the model and everything that updates it.
         config: the recipe's `training:` section, from which the learner was built.
         folder: the run folder; its checkpoints are in `checkpoints/`.
-        log: of events.
         validator: validates the model; None: there is no validation, and the last weights become the model.
         validation_fingerprint: identity of metric and data; values of validations with the same one are comparable.
         former_fingerprint: the form that an earlier version gave the same identity.

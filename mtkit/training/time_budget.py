@@ -134,7 +134,6 @@ class TimeBudget:
         """Determine the share of the schedule that is done with an update.
 
         Args:
-            update: its number.
             validation_seconds: time of all validations so far.
             saving_seconds: processor time in which the last checkpoint was written; 0: there was none.
         """

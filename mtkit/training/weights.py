@@ -56,7 +56,6 @@ def select_parameters(model: nn.Module, parts: Sequence[str], *, key: str) -> di
     """Select the weights of some parts of a model.
 
     Args:
-        model: any model.
         parts: names of modules or weights, such as encoder, decoder.0 or embeddings.src, with the wildcards * and ? of
             file names, as in encoder.*.feed_forward. A module includes everything inside it.
         key: of the recipe, for messages.

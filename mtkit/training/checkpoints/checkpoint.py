@@ -271,7 +271,6 @@ class CheckpointWriter:
     The error of a failed write is raised by the next call of `check`, `submit` or `wait`.
 
     Args:
-        folder: of the checkpoints.
         should_keep: called with (update, all updates that have a checkpoint) when a newer checkpoint is submitted;
             whether the checkpoint of `update` is retained.
 
@@ -288,11 +287,7 @@ class CheckpointWriter:
         self.seconds = 0.0
 
     def submit(self, update: int, checkpoint: Checkpoint) -> bool:
-        """Start writing a checkpoint after waiting for the previous one.
-
-        Args:
-            update: number of updates applied.
-            checkpoint: its tensors must be copies that nothing modifies.
+        """Start writing a checkpoint, whose tensors nothing may modify, after waiting for the previous one.
 
         Returns:
             Whether it is written; False if the update has a checkpoint already.

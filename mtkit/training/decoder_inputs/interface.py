@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -61,8 +62,7 @@ def no_grad_uncached() -> Iterator[None]:
         torch.set_autocast_cache_enabled(before)
 
 
-@dataclass(frozen=True)
-class TargetTokens:
+class TargetTokens(NamedTuple):
     """M tokens of the decoder input, sentence by sentence; the first token of a sentence is never among them.
 
     Attributes:
@@ -87,12 +87,7 @@ class TargetTokens:
 
     def select(self, selected: Tensor) -> TargetTokens:
         """The tokens at which `selected` [M] is True."""
-        return TargetTokens(
-            self.sentence[selected],
-            self.column[selected],
-            self.previous_column[selected],
-            self.index_in_sentence[selected],
-        )
+        return TargetTokens(*(each[selected] for each in self))
 
     def replace_in(self, target: Target, ids: Tensor) -> Target:
         """The target with these tokens replaced by `ids` [M]."""

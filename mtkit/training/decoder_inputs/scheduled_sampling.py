@@ -82,7 +82,6 @@ def step_by_step(model: TranslationModel, batch: Batch, *, truth: Tensor, sample
     """Run the decoder through `start` and `step`, with gradient.
 
     Args:
-        model: any model.
         batch: padding may be anywhere.
         truth: [B, T] bool, for each of a sentence's tokens (left-aligned, without padding) whether the true one is
             read; the first one always is.

@@ -429,9 +429,7 @@ def log_to_trackers(log: Log, run_folder: Path, kinds: Sequence[str], update: in
     """Pass the events of the block to trackers.
 
     Args:
-        log: whose events are passed on.
         run_folder: files of a tracker go to its sub-folder of the tracker's name.
-        kinds: names of trackers, see TRACKERS.
         update: last update of an earlier training that remains valid.
 
     Raises:

@@ -213,13 +213,7 @@ def read_cpu_times() -> CpuTimes | None:
 
 
 def cores_of_others(before: CpuTimes, now: CpuTimes, processes: int = 1) -> float:
-    """Return the number of cores that other processes used on average.
-
-    Args:
-        before: the earlier times.
-        now: the later ones.
-        processes: of this training, each as busy as this one.
-    """
+    """Return the number of cores that others used on average than the `processes` of this training, all as busy."""
     own = processes * (now.process - before.process)
     return max(0.0, (now.machine - before.machine - own) / (now.wall - before.wall))
 
@@ -228,8 +222,6 @@ def busy_lines(before: CpuTimes | None, now: CpuTimes | None, free_seconds: floa
     """A line that says that the measured time is that of a busy machine, if it is one.
 
     Args:
-        before: CPU times before the measurement.
-        now: after it.
         free_seconds: of the training on free cores; None: unknown.
     """
     if before is None or now is None or (others := cores_of_others(before, now)) < TOLERANCE:
@@ -242,10 +234,8 @@ class BusyMachine:
     """Compares the free cores with the threads of this training, and warns once if there are too few cores.
 
     Args:
-        threads: of this process.
+        threads: of each process.
         processes: of this training on this machine.
-        cores: of this machine.
-        read: returns the present times.
     """
 
     def __init__(
@@ -268,11 +258,7 @@ class BusyMachine:
         return cls(threads, processes=int(os.environ.get("LOCAL_WORLD_SIZE", "1")))  # set by torchrun
 
     def warning(self, seconds_per_update: float) -> str | None:
-        """Return a sentence with the remedy when other processes are found to take the cores, and only then.
-
-        Args:
-            seconds_per_update: measured, for the sentence.
-        """
+        """Return a sentence with the remedy when other processes are found to take the cores, and only then."""
         now = None if self._last is None else self._read()
         if now is None or self._last is None or now.wall - self._last.wall < MIN_SECONDS:
             return None
