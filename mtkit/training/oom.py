@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.errors import ComputeError, is_oom
@@ -114,7 +115,7 @@ def dump_failed_update(batches: Sequence[Batch], facts: Mapping[str, Any], path:
         ReadWriteError: it cannot be written.
     """
     with atomic_folder(path) as folder:
-        tensors = {}
+        tensors: dict[str, Tensor] = {}
         for number, batch in enumerate(batches):
             by_name = {f"source.{name}": tensor for name, tensor in vars(batch.source).items()}
             by_name |= {f"target.{name}": tensor for name, tensor in vars(batch.target).items()}
