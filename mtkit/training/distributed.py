@@ -120,10 +120,10 @@ class UnshardedReplica:
     @contextmanager
     def loaded_from(self, model: TranslationModel) -> Iterator[TranslationModel]:
         """Provide the replica with the model's current weights and buffers; a collective operation."""
-        for own, weight in zip(self._model.parameters(), model.parameters(), strict=True):
-            own.data = full_tensor(weight.detach())
-        for own_buffer, buffer in zip(self._model.buffers(), model.buffers(), strict=True):  # never sharded
-            own_buffer.copy_(buffer)
+        for replica, weight in zip(self._model.parameters(), model.parameters(), strict=True):
+            replica.data = full_tensor(weight.detach())
+        for replica_buffer, buffer in zip(self._model.buffers(), model.buffers(), strict=True):  # never sharded
+            replica_buffer.copy_(buffer)
         try:
             yield self._model
         finally:
@@ -220,9 +220,9 @@ class ProcessGroup:
         """Return every rank's numbers in the order of ranks; all ranks have the same count."""
         if self.world_size == 1:
             return [list(numbers)]
-        own = torch.tensor(numbers, dtype=torch.float64, device=_device())
-        rows = [torch.empty_like(own) for _ in range(self.world_size)]
-        dist.all_gather(rows, own)
+        local = torch.tensor(numbers, dtype=torch.float64, device=_device())
+        rows = [torch.empty_like(local) for _ in range(self.world_size)]
+        dist.all_gather(rows, local)
         return [row.tolist() for row in rows]
 
     def broadcast(self, numbers: Sequence[float]) -> list[float]:
@@ -236,9 +236,9 @@ class ProcessGroup:
         content = text.encode()
         lengths = [int(row[0]) for row in self.all_gather([len(content)])]
         padded = content.ljust(max(1, *lengths), b" ")
-        own = torch.tensor(list(padded), dtype=torch.uint8, device=_device())
-        rows = [torch.empty_like(own) for _ in range(self.world_size)]
-        dist.all_gather(rows, own)
+        local = torch.tensor(list(padded), dtype=torch.uint8, device=_device())
+        rows = [torch.empty_like(local) for _ in range(self.world_size)]
+        dist.all_gather(rows, local)
         return [bytes(row[:length].tolist()).decode() for row, length in zip(rows, lengths, strict=True)]
 
     def barrier(self) -> None:

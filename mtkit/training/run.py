@@ -114,8 +114,8 @@ class TrainingRun:
         self._out_of_time = hours is not None and self._since_start.seconds >= hours * 3600
         self._signal = self._signals.received
         if self.ranks.world_size > 1:
-            own = [self._out_of_time, self._signal, splitter.max_padded_tokens, sums.to_json()]
-            gathered = map(json.loads, self.ranks.all_gather_text(json.dumps(own)))
+            local = [self._out_of_time, self._signal, splitter.max_padded_tokens, sums.to_json()]
+            gathered = map(json.loads, self.ranks.all_gather_text(json.dumps(local)))
             out_of_time, signals, limits, losses = zip(*gathered, strict=True)
             self._out_of_time = any(out_of_time)
             self._signal = max(filter(None, signals), default=None)

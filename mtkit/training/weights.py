@@ -26,11 +26,12 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     Raises:
         ValueError: they are the weights of another model; the first mismatches are listed.
     """
-    own = weights(model)
-    if mismatches := shape_mismatches(*({name: t.shape for name, t in each.items()} for each in (own, tensors))):
+    model_weights = weights(model)
+    shapes = ({name: tensor.shape for name, tensor in each.items()} for each in (model_weights, tensors))
+    if mismatches := shape_mismatches(*shapes):
         raise ValueError(f"these are not the weights of this model: {first_of(mismatches)}")
     for name, tensor in tensors.items():
-        copy_into_shard(own[name], tensor)
+        copy_into_shard(model_weights[name], tensor)
 
 
 # names of a model's child modules in recipes, where they differ from those of the attributes
@@ -93,12 +94,12 @@ def freeze(model: nn.Module, parts: Sequence[str], *, key: str) -> int:
         RecipeError: as `select_parameters`, or no weight is left to train.
     """
     frozen = select_parameters(model, parts, key=key)
-    own = dict(model.named_parameters())
-    for name in frozen.keys() & own.keys():
-        own[name].requires_grad_(False)
-    if not any(parameter.requires_grad for parameter in own.values()):
+    parameters = [parameter for name, parameter in model.named_parameters() if name in frozen]
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
         raise RecipeError(f"{key}: no weights are left to train; remove a part from the list")
-    return sum(own[name].numel() for name in frozen.keys() & own.keys())
+    return sum(parameter.numel() for parameter in parameters)
 
 
 def _enclosing_names(name: str) -> Iterator[str]:

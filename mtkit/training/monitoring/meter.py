@@ -214,8 +214,8 @@ def read_cpu_times() -> CpuTimes | None:
 
 def cores_of_others(before: CpuTimes, now: CpuTimes, processes: int = 1) -> float:
     """Return the number of cores that others used on average than the `processes` of this training, all as busy."""
-    own = processes * (now.process - before.process)
-    return max(0.0, (now.machine - before.machine - own) / (now.wall - before.wall))
+    training = processes * (now.process - before.process)
+    return max(0.0, (now.machine - before.machine - training) / (now.wall - before.wall))
 
 
 def busy_lines(before: CpuTimes | None, now: CpuTimes | None, free_seconds: float | None) -> list[str]:

@@ -68,13 +68,13 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dic
 def load_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Restore the state that `optimiser_tensors` returned; learning rates and other options stay the recipe's."""
     index = {p: i for i, p in enumerate(p for group in optimiser.param_groups for p in group["params"])}
-    number = {name: index[p] for name, p in model.named_parameters() if p in index}
+    parameters = dict(model.named_parameters())
     state: dict[int, dict[str, Tensor]] = {}
-    own = dict(model.named_parameters())
     for full_name, tensor in tensors.items():
         name, _, key = full_name.rpartition("/")
-        is_moment = tensor.shape == own[name].shape  # other entries, such as the number of steps, are never sharded
-        state.setdefault(number[name], {})[key] = shard_like(tensor, own[name]) if is_moment else tensor
+        parameter = parameters[name]
+        is_moment = tensor.shape == parameter.shape  # other entries, such as the number of steps, are never sharded
+        state.setdefault(index[parameter], {})[key] = shard_like(tensor, parameter) if is_moment else tensor
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
 
 
