@@ -255,10 +255,12 @@ class StoreWriter:
         """Write the next pairs: token ids, normalised texts, and their line numbers [N] in the text files."""
         for side in SIDES:
             rows = Ragged.of(ids[side])
-            self._append_rows(f"{side}.ids", rows)
             encoded = [text.encode() for text in texts[side]]
             offsets = lengths_to_offsets(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
-            self._append_rows(f"{side}.text", Ragged(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets))
+            text_rows = Ragged(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
+            for name, new in ((f"{side}.ids", rows), (f"{side}.text", text_rows)):
+                self._columns[f"{name}.offsets"].append(new.offsets[1:] + self._columns[name].elements)
+                self._columns[name].append(new.flat)
             self.num_tokens[side] += len(rows.flat)
             if len(rows):
                 longest = int(rows.lengths.argmax())
@@ -266,10 +268,6 @@ class StoreWriter:
                     self.max_lengths[side] = (len(rows[longest]), int(line_numbers[longest]))
         self._columns["line"].append(line_numbers)
         self.samples += len(line_numbers)
-
-    def _append_rows(self, name: str, rows: Ragged) -> None:
-        self._columns[f"{name}.offsets"].append(rows.offsets[1:] + self._columns[name].elements)
-        self._columns[name].append(rows.flat)
 
     def columns(self) -> dict[str, Column]:
         """The manifest entries of all columns."""

@@ -57,7 +57,7 @@ def decode_lines_of_tokens(lines: Iterable[str], tokenizer: Tokenizer, *, block:
     """Decode lines of tokens as `encode_lines` writes them; a line break in a token becomes a space."""
     source = iter(lines)
     while batch := list(itertools.islice(source, block)):
-        texts = tokenizer.decode_tokens([_split(line) for line in batch])
+        texts = tokenizer.decode_tokens([[token for token in line.split(" ") if token] for line in batch])
         yield from (text.replace("\n", " ") for text in texts)
 
 
@@ -75,13 +75,9 @@ def decode_lines_of_ids(
         yield from (text.replace("\n", " ") for text in tokenizer.decode(ids))
 
 
-def _split(line: str) -> list[str]:
-    return [token for token in line.split(" ") if token]
-
-
 def _parse_ids(line: str, size: int, location: str) -> list[int]:
     ids = []
-    for word in _split(line):
+    for word in filter(None, line.split(" ")):
         if not (word.isascii() and word.isdigit()):
             raise DataError(f"{location}: {word[:40]!r} is not an id; without --ids, decode reads tokens")
         digits = word.lstrip("0") or "0"
