@@ -21,7 +21,7 @@ from mtkit.corpus.store import SIDES, Manifest, SideStats, StoreWriter
 from mtkit.display import count_of
 from mtkit.errors import DataError
 from mtkit.io.files import atomic_folder, hash_file
-from mtkit.text.lines import Text, TextSubset, check_line_counts, line_numbers, path_of, read_lines
+from mtkit.text.lines import Text, TextSubset, check_line_counts, numbered_lines, path_of, read_lines
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.subword.tokenizer import Side
 from mtkit.text.tokenizer import TokenizerPair
@@ -177,11 +177,10 @@ def binarise(
 
 def _blocks(src: Text, tgt: Text, tokenizers: TokenizerPair) -> Generator[_LineBlock, None, None]:
     block, characters = _LineBlock(), 0
-    numbers = line_numbers(src)
-    for src_line, tgt_line in zip(read_lines(src), read_lines(tgt), strict=True):
+    for (number, src_line), tgt_line in zip(numbered_lines(src), read_lines(tgt), strict=True):
         block.src.append(tokenizers.prepare("src", src_line))
         block.tgt.append(tokenizers.prepare("tgt", tgt_line))
-        block.numbers.append(next(numbers))
+        block.numbers.append(number)
         block.replaced_chars += src_line.count(SPACE_MARK) + tgt_line.count(SPACE_MARK)
         characters += len(src_line) + len(tgt_line)
         if len(block.src) == _BLOCK_PAIRS or characters > _BLOCK_CHARACTERS:

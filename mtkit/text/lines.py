@@ -18,7 +18,6 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -69,16 +68,15 @@ class TextSubset:
 Text = Path | TextSubset
 
 
-def line_numbers(text: Text) -> Iterator[int]:
-    """The numbers, from 1, of the lines that `read_lines` yields, without end for a whole file. Errors as there."""
+def numbered_lines(text: Text) -> Iterator[tuple[int, str]]:
+    """The lines that `read_lines` yields, each after its number in the file, from 1. Errors as there."""
+    lines = enumerate(read_lines(path_of(text)), start=1)
     if isinstance(text, Path):
-        return count(1)
-    total = count_lines(text.path)
-    return (number for number in range(1, total + 1) if _is_in_subset(number, total, text.limit))
-
-
-def _is_in_subset(number: int, total: int, limit: int) -> bool:
-    return total <= limit or number * limit // total > (number - 1) * limit // total
+        return lines
+    limit, total = text.limit, count_lines(text.path)
+    if total <= limit:
+        return lines
+    return ((number, line) for number, line in lines if number * limit // total > (number - 1) * limit // total)
 
 
 def read_lines(text: Text) -> Iterator[str]:
@@ -91,9 +89,7 @@ def read_lines(text: Text) -> Iterator[str]:
         MissingExtraError: the file is compressed with zstandard and no package for zstandard is installed.
     """
     if isinstance(text, TextSubset):
-        total = count_lines(text.path)
-        lines = enumerate(read_lines(text.path), start=1)
-        yield from (line for number, line in lines if _is_in_subset(number, total, text.limit))
+        yield from (line for _, line in numbered_lines(text))
         return
     with _content(text) as stream:
         yield from _decode(stream, str(text))

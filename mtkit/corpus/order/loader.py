@@ -155,7 +155,9 @@ class SubwordSegmenter:
         sides = [new_src.with_first(prefix), new_tgt]
         fits = [ids.lengths <= part.store.stats(side).max_length for side, ids in zip(SIDES, sides, strict=True)]
         fitting = np.flatnonzero(fits[0] & fits[1] & (sides[0].lengths > len(prefix)) & (sides[1].lengths > 0))
-        src, tgt = (old.with_rows(rows[fitting], new.take(fitting)) for old, new in zip(pair, sides, strict=True))
+        index = np.arange(len(part.sample))  # of rows, of which the new ones follow the old ones
+        index[rows[fitting]] = len(index) + fitting
+        src, tgt = (Ragged.concat([old, new]).take(index) for old, new in zip(pair, sides, strict=True))
         return src, tgt
 
     def _segment_side(self, part: _CorpusSlice, side: Side, cancelled: Event) -> Ragged:

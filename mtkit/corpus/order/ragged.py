@@ -55,12 +55,6 @@ class Ragged:
         index = np.repeat(starts - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
         return Ragged(np.asarray(self.flat[index]), offsets)
 
-    def with_rows(self, rows: NDArray[np.integer[Any]], new: Ragged) -> Ragged:
-        """A copy in which `new` has the rows with these indices [N]."""
-        index = np.arange(len(self))
-        index[rows] = len(self) + np.arange(len(new))
-        return Ragged.concat([self, new]).take(index)
-
     def with_first(self, ids: Sequence[int]) -> Ragged:
         """Every row with the same ids before it."""
         if not ids:

@@ -6,13 +6,12 @@ import lzma
 import os
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 from mtkit.errors import DataError, MissingExtraError, MissingInputError
 from mtkit.text import lines as lines_module
-from mtkit.text.lines import TextSubset, count_lines, decode_lines, line_numbers, read_lines
+from mtkit.text.lines import TextSubset, count_lines, decode_lines, numbered_lines, read_lines
 
 
 def write(tmp_path, content, name="text"):
@@ -147,7 +146,8 @@ def test_a_subset_has_its_number_of_lines_evenly_spaced_and_in_order(tmp_path, t
     subset = TextSubset(path, limit)
     chosen = [int(line) for line in read_lines(subset)]
     assert len(chosen) == min(total, limit) == count_lines(subset)
-    assert chosen == list(line_numbers(subset)) == sorted(chosen)
+    assert [(number, str(number)) for number in chosen] == list(numbered_lines(subset))
+    assert chosen == sorted(chosen)
     gaps = {b - a for a, b in itertools.pairwise(chosen)}
     assert gaps <= {total // len(chosen), -(-total // len(chosen))}
     assert set(chosen) <= set(map(int, read_lines(TextSubset(path, 2 * limit))))
@@ -159,5 +159,5 @@ def test_a_subset_reports_a_bad_byte_outside_of_it(tmp_path):
         list(read_lines(TextSubset(path, 1)))
 
 
-def test_numbers_of_a_whole_file():
-    assert list(itertools.islice(line_numbers(Path("text")), 3)) == [1, 2, 3]
+def test_numbers_of_a_whole_file(tmp_path):
+    assert list(numbered_lines(write(tmp_path, b"a\nb\nc\n"))) == [(1, "a"), (2, "b"), (3, "c")]
