@@ -71,7 +71,8 @@ def report(
     """
     known = read_json(folder.path / COMPARISON)
     translations = _Translations(recipe, folder, known.get("translations", {}))
-    tables, lines, content, changed = list[Table](), list[str](), dict[str, Any](), dict[str, list[ChangedLine]]()
+    tables, lines, content = list[Table](), list[str](), dict[str, Any]()
+    rows = [["text", "line", "chrf_before", "chrf_after", "src", BEFORE, AFTER, "ref"]]
     for name, files in recipe.corpus.test.items():
         hyps = {
             BEFORE: translations.of(BEFORE, base, name),
@@ -88,12 +89,11 @@ def report(
         title = f"{name}: {len(src):,} lines of {files.src}; p against the model before"
         tables.append(replace(table, title=title))
         content[name] = comparison.as_dict()
-        changed[name] = changed_lines(src, hyps[BEFORE], hyps[AFTER], ref)
-        lines += _describe(name, changed[name])
+        changed = changed_lines(src, hyps[BEFORE], hyps[AFTER], ref)
+        for line in changed:
+            rows.append([name, str(line.number), *(f"{score:.2f}" for score in line.scores), *line.texts])
+        lines += _describe(name, changed)
         lines += signature_lines(comparison.scores) if name == next(iter(content)) else []
-    rows = [["text", "line", "chrf_before", "chrf_after", "src", BEFORE, AFTER, "ref"]]
-    for name, each in ((name, each) for name, of_set in changed.items() for each in of_set):
-        rows.append([name, str(each.number), *(f"{score:.2f}" for score in each.scores), *each.texts])
     tsv = ("\t".join(cell.replace("\t", " ") for cell in row) for row in rows)
     write_text(folder.path / LINES, "".join(f"{row}\n" for row in tsv))
     chosen = {"choice": choice.as_dict()}

@@ -30,17 +30,15 @@ def trainable(model: nn.Module) -> list[nn.Parameter]:
     return [p for p in model.parameters() if p.requires_grad]
 
 
-def with_peak_lr(groups: list[dict[str, Any]], learning_rate: float) -> list[dict[str, Any]]:
-    """Set `peak_lr` of the groups that have none."""
-    return [{"peak_lr": learning_rate, **group} for group in groups]
-
-
 def weight_decay_groups(model: nn.Module, weight_decay: float, learning_rate: float) -> list[dict[str, Any]]:
     """Return the trainable parameters in two groups: matrices, with weight decay, and vectors, without."""
     matrices = [p for p in trainable(model) if p.dim() >= 2]
     vectors = [p for p in trainable(model) if p.dim() < 2]
-    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    return with_peak_lr([group for group in groups if group["params"]], learning_rate)
+    return [
+        {"params": params, "weight_decay": decay, "peak_lr": learning_rate}
+        for params, decay in ((matrices, weight_decay), (vectors, 0.0))
+        if params
+    ]
 
 
 def set_lr(optimiser: torch.optim.Optimizer, factor: float) -> float:
@@ -81,7 +79,7 @@ def load_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: 
 def adam(config: AdamConfig, model: nn.Module) -> torch.optim.Optimizer:
     """Adam over all trainable parameters."""
     return torch.optim.Adam(
-        with_peak_lr([{"params": trainable(model)}], config.learning_rate),
+        [{"params": trainable(model), "peak_lr": config.learning_rate}],
         lr=config.learning_rate,
         betas=(config.beta1, config.beta2),
         eps=config.eps,
@@ -102,13 +100,13 @@ def _adamw(groups: list[dict[str, Any]], config: AdamWConfig | MuonConfig) -> to
 
 def adadelta(config: AdadeltaConfig, model: nn.Module) -> torch.optim.Optimizer:
     """Adadelta over all trainable parameters."""
-    groups = with_peak_lr([{"params": trainable(model)}], config.learning_rate)
+    groups = [{"params": trainable(model), "peak_lr": config.learning_rate}]
     return torch.optim.Adadelta(groups, lr=config.learning_rate, rho=config.rho, eps=config.eps)
 
 
 def sgd(config: SGDConfig, model: nn.Module) -> torch.optim.Optimizer:
     """Stochastic gradient descent over all trainable parameters."""
-    groups = with_peak_lr([{"params": trainable(model)}], config.learning_rate)
+    groups = [{"params": trainable(model), "peak_lr": config.learning_rate}]
     return torch.optim.SGD(groups, lr=config.learning_rate, momentum=config.momentum)
 
 
@@ -178,16 +176,14 @@ def muon(config: MuonConfig, model: nn.Module) -> torch.optim.Optimizer:
         if isinstance(module, nn.Linear) and name != "output":
             hidden |= {id(p) for p in module.parameters(recurse=False) if p.dim() == 2 and id(p) not in embeddings}
     matrices = [p for p in trainable(model) if id(p) in hidden]
-    rest = [p for p in trainable(model) if id(p) not in hidden]
-    groups = [
-        {"params": [p for p in rest if p.dim() >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in rest if p.dim() < 2], "weight_decay": 0.0},
-    ]
-    others = _adamw(with_peak_lr(groups, config.learning_rate), config)
+    groups = weight_decay_groups(model, config.weight_decay, config.learning_rate)
+    for group in groups:
+        group["params"] = [p for p in group["params"] if id(p) not in hidden]
+    others = _adamw(groups, config)
     if not matrices:
         return others
     orthogonalised = torch.optim.Muon(
-        with_peak_lr([{"params": matrices}], config.learning_rate),
+        [{"params": matrices, "peak_lr": config.learning_rate}],
         lr=config.learning_rate,
         weight_decay=config.weight_decay,
         momentum=config.momentum,
