@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.io.lock import OutputLock
@@ -56,8 +55,11 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
     metadata, tokenizers, lexicon = _metadata(sources[0])
     tensors = merge_low_rank(average_checkpoints(sources))
     for source in sources[1:]:
-        _require_same_model(metadata, sources[0], source)
-        if _tokenizer_hash(source) not in (None, tokenizers.hash()):
+        if not (source / CONFIG).is_file() and not RunFolder(source.resolve().parent.parent).recipe.is_file():
+            continue  # a checkpoint outside a run folder does not say how its weights are used
+        other_metadata, other_tokenizers, _ = _metadata(source)
+        _require_same_model(metadata, sources[0], other_metadata, source)
+        if other_tokenizers.hash() != tokenizers.hash():
             raise DataError(
                 f"{source}: its vocabularies differ from those of {sources[0]}, so equal ids are different tokens; "
                 "only checkpoints of one model can be averaged"
@@ -66,36 +68,23 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
         write_new_model(folder, tensors, metadata, tokenizers, lexicon=lexicon)
 
 
-def _require_same_model(first: ModelMetadata, of: Path, source: Path) -> None:
-    """Check that weights of equal shape are used in the same way; a checkpoint outside a run folder does not say.
+def _require_same_model(first: ModelMetadata, first_source: Path, other: ModelMetadata, source: Path) -> None:
+    """Check that weights of equal shape are used in the same way.
 
     Raises:
         DataError: they are not; names the first key.
     """
-    if not (source / CONFIG).is_file() and not RunFolder(source.resolve().parent.parent).recipe.is_file():
-        return
-    ours, theirs = _used(first), _used(_metadata(source)[0])
-    different = [key for key in [*ours, *theirs] if ours.get(key) != theirs.get(key)]
-    if different:
-        key = different[0]
-        raise DataError(
-            f"{source}: not the same model as {of}: {key} is {theirs.get(key)!r} there and {ours.get(key)!r} here; "
-            "only checkpoints of one model can be averaged"
-        )
-
-
-def _used(metadata: ModelMetadata) -> dict[str, Any]:
-    """The values on which the meaning of weights depends, by key: all but dropout, which acts in training alone."""
-    content = {key: to_plain(getattr(metadata, key)) for key in ("src_lang", "tgt_lang", "tags", "model")}
-    return {key: value for key, value in flat_keys(content) if "drop" not in key}
-
-
-def _tokenizer_hash(source: Path) -> str | None:
-    """Return the hash of the tokenizers of a model or checkpoint; None for a checkpoint outside a run folder."""
-    if (source / CONFIG).is_file():
-        return read_tokenizers(source, read_metadata(source)).hash()
-    run = RunFolder(source.resolve().parent.parent)
-    return TokenizerPair.load(run.tokenizer).hash() if run.tokenizer.is_dir() else None
+    used = []  # the values on which the meaning of weights depends, by key: all but dropout, for training alone
+    for metadata in (first, other):
+        content = {key: to_plain(getattr(metadata, key)) for key in ("src_lang", "tgt_lang", "tags", "model")}
+        used.append({key: value for key, value in flat_keys(content) if "drop" not in key})
+    ours, theirs = used
+    for key in [*ours, *theirs]:
+        if ours.get(key) != theirs.get(key):
+            raise DataError(
+                f"{source}: not the same model as {first_source}: {key} is {theirs.get(key)!r} there and "
+                f"{ours.get(key)!r} here; only checkpoints of one model can be averaged"
+            )
 
 
 def _metadata(source: Path) -> tuple[ModelMetadata, TokenizerPair, Path]:

@@ -52,23 +52,19 @@ def choose_for_run(
     if draft.rules and folder.has_training() and not fresh:
         decided = folder.load_recipe()
         hours = limits.budget_hours if "training.budget_hours" in omitted else draft.recipe.training.budget_hours
-        if limits.words and decided.training.budget_hours != hours:
+        planned_hours = decided.training.budget_hours
+        if limits.words and planned_hours != hours:
+            reason = decided.chosen.get("training.budget_hours", "")  # "--budget 30m"
+            planned = "without a budget"
+            if planned_hours is not None:
+                planned = f"for {reason.rpartition(' ')[2] or format_duration(3600 * planned_hours)}"
             raise UsageError(
-                f"--budget {limits.words}: the training in {folder.path} was planned {_plan_of(decided)}; omit "
+                f"--budget {limits.words}: the training in {folder.path} was planned {planned}; omit "
                 "--budget to continue it, choose another --run-dir, or start over with --fresh"
             )
         return keep_choices(draft, decided)
     has_time = limits.hours is not None and has_training_text(draft.recipe.corpus)
     return _fit(draft, limits) if has_time else choose(draft, limits)
-
-
-def _plan_of(recipe: Recipe) -> str:
-    """Return the budget of a training in words."""
-    hours = recipe.training.budget_hours
-    if hours is None:
-        return "without a budget"
-    reason = recipe.chosen.get("training.budget_hours", "")  # "--budget 30m"
-    return f"for {reason.rpartition(' ')[2] or format_duration(3600 * hours)}"
 
 
 def _fit(draft: Draft, limits: BudgetLimits) -> Recipe:
@@ -99,7 +95,7 @@ def _plans(recipe: Recipe, limits: BudgetLimits) -> Iterator[tuple[BudgetLimits,
         limited = replace(limits, size=size)
         yield limited, MIN_UPDATES
     batch = recipe.training.batch_tokens
-    while isinstance(batch, int) and _may_halve(recipe, batch):
+    while isinstance(batch, int) and batch > MIN_BATCH and "training.batch_tokens" in recipe.chosen:
         batch //= 2
         limited = replace(limited, batch_tokens=batch)
         yield limited, MIN_SMALL_UPDATES
@@ -120,8 +116,3 @@ def _may_be_shallow(recipe: Recipe) -> bool:
         and not (model.encoder_sharing.shares_layers or model.decoder_sharing.shares_layers)
         and not model.feed_forward.has_data_dependent_steps
     )
-
-
-def _may_halve(recipe: Recipe, batch: int) -> bool:
-    """Return whether the batch size was chosen and is above the smallest."""
-    return "training.batch_tokens" in recipe.chosen and batch > MIN_BATCH

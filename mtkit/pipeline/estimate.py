@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from mtkit.corpus.config import has_training_text, training_text
-from mtkit.corpus.order.batch import Batch, Source, dummy_batch
+from mtkit.corpus.order.batch import Source, dummy_batch
 from mtkit.display import about_duration, count_of, format_bytes
 from mtkit.errors import ComputeError, MissingInputError
 from mtkit.hardware import default_device, free_memory, has_bf16
@@ -122,7 +122,12 @@ def _build_learner(recipe: Recipe) -> tuple[Learner, str]:
         require_vocab_for_text(recipe.tokenizer)
     vocab_sizes, device = planned_vocab_sizes(recipe.tokenizer), default_device()
     on_meta = build_on_meta(partial(build_architecture, recipe, vocab_sizes, device=META_DEVICE))
-    _require_memory(on_meta, free_memory(device))
+    parameters, available = sum(p.numel() for p in on_meta.parameters()), free_memory(device)
+    if (needed := WEIGHT_AND_GRADIENT_BYTES * parameters) > available:
+        raise ComputeError(
+            f"model: weights and gradients of {parameters:,} parameters need {format_bytes(needed)}, and this machine "
+            f"has {format_bytes(available)} of free memory; reduce the model or tokenizer.vocab_size"
+        )
     with SkipInit(device):
         model = build_architecture(recipe, vocab_sizes)
     size, assumed = vocab_sizes[1], ""
@@ -135,15 +140,6 @@ def _build_learner(recipe: Recipe) -> tuple[Learner, str]:
     vocab_ids = TargetVocabIds(size=size, first_text_id=4, end_text_id=size, pad=0, unk=1, bos=2, eos=3)
     objective = build_objective(recipe.training, vocab_ids, _DummySampler(size), teacher=teacher)
     return build_learner(model, objective, config=recipe.training), assumed
-
-
-def _require_memory(model: TranslationModel, available: int) -> None:
-    parameters = sum(p.numel() for p in model.parameters())
-    if (needed := WEIGHT_AND_GRADIENT_BYTES * parameters) > available:
-        raise ComputeError(
-            f"model: weights and gradients of {parameters:,} parameters need {format_bytes(needed)}, and this machine "
-            f"has {format_bytes(available)} of free memory; reduce the model or tokenizer.vocab_size"
-        )
 
 
 def _vocab(recipe: Recipe) -> Vocab:
@@ -203,7 +199,7 @@ def measure_cost(learner: Learner, vocab: Vocab, batch_tokens: int) -> MicroBatc
     several times, since other programs may slow down a pass.
     """
     max_sentences = max(1, min(batch_tokens, PROBE_TOKENS) // SENTENCE_TOKENS)
-    few = _dummy_batch(min(FEW_SENTENCES, max_sentences), vocab)
+    few = dummy_batch(min(FEW_SENTENCES, max_sentences), SENTENCE_TOKENS, vocab, vocab)
     saved = SavedTensorBytes(learner.model)
     with torch.autograd.graph.saved_tensors_hooks(saved, lambda tensor: tensor):
         forward_backward(learner, few)
@@ -211,7 +207,7 @@ def measure_cost(learner: Learner, vocab: Vocab, batch_tokens: int) -> MicroBatc
     sentences = len(few.sample_ids)
     if min(timing) < MIN_SECONDS:  # waiting for a core does not count
         sentences = max(sentences, min(max_sentences, int(sentences * MIN_SECONDS / max(min(timing), 1e-6))))
-        many = _dummy_batch(sentences, vocab)
+        many = dummy_batch(sentences, SENTENCE_TOKENS, vocab, vocab)
         timings = [_time(lambda: forward_backward(learner, many)) for _ in range(REPEATS)]
         timing = _Timing(*map(min, zip(*timings, strict=True)))
     scale = batch_tokens / SENTENCE_TOKENS
@@ -224,8 +220,8 @@ def measure_cost(learner: Learner, vocab: Vocab, batch_tokens: int) -> MicroBatc
 
 def median_seconds(learner: Learner, vocab: Vocab, batch_tokens: int, limit: float) -> float:
     """Measure the time of a micro-batch of this size on free cores, the median of up to REPEATS within a limit."""
-    batch = _dummy_batch(max(1, batch_tokens // SENTENCE_TOKENS), vocab)
-    forward_backward(learner, _dummy_batch(1, vocab))  # one-time costs
+    batch = dummy_batch(max(1, batch_tokens // SENTENCE_TOKENS), SENTENCE_TOKENS, vocab, vocab)
+    forward_backward(learner, dummy_batch(1, SENTENCE_TOKENS, vocab, vocab))  # one-time costs
     device = next(learner.model.parameters()).device
     return seconds_on_free_cores(lambda: forward_backward(learner, batch), device, repeats=REPEATS, limit=limit)
 
@@ -245,10 +241,6 @@ def seconds_on_free_cores(
         timings.append(_time(compute))
     is_busy = device.type == "cpu" and bool(busy_lines(before, read_cpu_times(), None))
     return median(each.cpu if is_busy else each.wall for each in timings)
-
-
-def _dummy_batch(sentences: int, vocab: Vocab) -> Batch:
-    return dummy_batch(sentences, SENTENCE_TOKENS, vocab, vocab)
 
 
 def _time(compute: Callable[[], object]) -> _Timing:
@@ -285,46 +277,12 @@ def dry_run_report(recipe: Recipe) -> str:
         ComputeError: weights and gradients do not fit into the memory of this machine.
         DataError: `tokenizer.vocab_size` leaves no token for text.
     """
-    before, training = read_cpu_times(), TrialTraining.of(recipe)
-    recipe, cost = training.recipe, training.cost()
-    updates, is_on_cpu = planned_updates(recipe), training.learner.device.type == "cpu"
+    before, trial = read_cpu_times(), TrialTraining.of(recipe)
+    recipe, cost, parameters = trial.recipe, trial.cost(), trial.parameters
+    training, tokenizer = recipe.training, recipe.tokenizer
+    updates, is_on_cpu = planned_updates(recipe), trial.learner.device.type == "cpu"
     free = _seconds(recipe, updates, cost.free_seconds) if is_on_cpu else None
     busy = busy_lines(before, read_cpu_times(), free)
-    return "\n".join([*_report_lines(training, updates, cost), *training.assumed, *busy])
-
-
-def estimate_training(recipe: Recipe, measured: dict[str, float]) -> TrainingEstimate:
-    """Return the estimate of `dry_run_report` as numbers. Errors as there.
-
-    Args:
-        measured: seconds of a micro-batch by what they depend on; a new one is measured and added, so that equal
-            models have equal times.
-    """
-    before, training = read_cpu_times(), TrialTraining.of(recipe)
-    updates, shape = planned_updates(training.recipe), _shape(training.recipe)
-    if shape not in measured:
-        cost = training.cost()
-        is_busy = training.learner.device.type == "cpu" and bool(busy_lines(before, read_cpu_times(), None))
-        measured[shape] = cost.free_seconds if is_busy else cost.seconds
-    return TrainingEstimate(training.parameters, updates, _seconds(training.recipe, updates, measured[shape]))
-
-
-def _shape(recipe: Recipe) -> str:
-    """Everything that the time of a micro-batch depends on; dropout and label smoothing are not among it."""
-    training = recipe.training
-    keys = recipe.model, recipe.tokenizer, training.objective, training.decoder_input, training.precision
-    text = repr((*keys, training.resolved_batch_tokens, training.activation_checkpointing))
-    return re.sub(r"(dropout|label_smoothing)=[\d.e-]+", "", text)
-
-
-def _seconds(recipe: Recipe, updates: int, per_micro_batch: float) -> float:
-    seconds, budget = updates * recipe.training.micro_batches * per_micro_batch, recipe.training.budget_hours
-    return seconds if budget is None else min(seconds, 3600 * budget)
-
-
-def _report_lines(trial: TrialTraining, updates: int, cost: MicroBatchCost) -> list[str]:
-    recipe, parameters = trial.recipe, trial.parameters
-    training, tokenizer = recipe.training, recipe.tokenizer
     memory = {
         "weights": 4 * parameters,
         "gradients": 4 * parameters,
@@ -334,19 +292,46 @@ def _report_lines(trial: TrialTraining, updates: int, cost: MicroBatchCost) -> l
     }
     sharing = "shared" if tokenizer.shared else "for each side"
     listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in memory.items() if size)
-    threads = torch.get_num_threads()
-    device = f"{count_of(threads, 'thread')} of this CPU" if trial.learner.device.type == "cpu" else "this GPU"
+    device = f"{count_of(torch.get_num_threads(), 'thread')} of this CPU" if is_on_cpu else "this GPU"
     duration = about_duration(_seconds(recipe, updates, cost.seconds))
+    length = f"{updates:,} updates"
+    if training.max_epochs is not None and updates != training.scheduled_updates:
+        length = f"about {length} ({training.max_epochs:g} epochs)"
     also = "" if recipe.corpus.valid is None else ", plus validation"
-    return [
+    lines = [
         f"{recipe.name}: {recipe.model.kind}, {parameters:,} parameters, {planned_vocab_sizes(tokenizer)[1]:,} tokens "
         f"({sharing})",
         f"memory of training: about {format_bytes(sum(memory.values()))}: {listed}",
         f"time of training: {duration} on {device} in {training.precision}: "
-        f"{_describe_length(recipe, updates)} of {training.micro_batches} × {training.resolved_batch_tokens:,} tokens"
-        f"{also}",
+        f"{length} of {training.micro_batches} × {training.resolved_batch_tokens:,} tokens{also}",
         f"(measured on a dummy micro-batch with sentences of {SENTENCE_TOKENS} tokens, without the corpus)",
     ]
+    return "\n".join([*lines, *trial.assumed, *busy])
+
+
+def estimate_training(recipe: Recipe, measured: dict[str, float]) -> TrainingEstimate:
+    """Return the estimate of `dry_run_report` as numbers. Errors as there.
+
+    Args:
+        measured: seconds of a micro-batch by what they depend on; a new one is measured and added, so that equal
+            models have equal times.
+    """
+    before, trial = read_cpu_times(), TrialTraining.of(recipe)
+    recipe, training, updates = trial.recipe, trial.recipe.training, planned_updates(trial.recipe)
+    # everything that the time of a micro-batch depends on; dropout and label smoothing are not among it
+    keys = recipe.model, recipe.tokenizer, training.objective, training.decoder_input, training.precision
+    text = repr((*keys, training.resolved_batch_tokens, training.activation_checkpointing))
+    shape = re.sub(r"(dropout|label_smoothing)=[\d.e-]+", "", text)
+    if shape not in measured:
+        cost = trial.cost()
+        is_busy = trial.learner.device.type == "cpu" and bool(busy_lines(before, read_cpu_times(), None))
+        measured[shape] = cost.free_seconds if is_busy else cost.seconds
+    return TrainingEstimate(trial.parameters, updates, _seconds(recipe, updates, measured[shape]))
+
+
+def _seconds(recipe: Recipe, updates: int, per_micro_batch: float) -> float:
+    seconds, budget = updates * recipe.training.micro_batches * per_micro_batch, recipe.training.budget_hours
+    return seconds if budget is None else min(seconds, 3600 * budget)
 
 
 def planned_updates(recipe: Recipe) -> int:
@@ -364,11 +349,3 @@ def planned_updates(recipe: Recipe) -> int:
     statistics = corpus_statistics(*zip(*map(training_text, recipe.corpus.train), strict=True))
     batch = training.resolved_batch_tokens * training.micro_batches
     return min(training.scheduled_updates, updates_of_epochs(training.max_epochs, statistics.tokens, batch))
-
-
-def _describe_length(recipe: Recipe, updates: int) -> str:
-    """Number of updates, and the epochs if these end the training."""
-    epochs = recipe.training.max_epochs
-    if epochs is None or updates == recipe.training.scheduled_updates:
-        return f"{updates:,} updates"
-    return f"about {updates:,} updates ({epochs:g} epochs)"

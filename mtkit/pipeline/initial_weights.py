@@ -22,7 +22,6 @@ from mtkit.models.interface import TranslationModel
 from mtkit.models.mismatches import first_of, shape_mismatches
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.sections import Recipe
-from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.word_vectors import read_token_vectors
 from mtkit.training.config import InitFromConfig, WordVectorsConfig
@@ -110,7 +109,10 @@ def load_pretrained(model: TranslationModel, tokenizers: TokenizerPair, config: 
     names = select_parameters(model, parts, key=f"{key}.parts")
     own, pretrained = weights(model), _PretrainedWeights(other, tokenizers)
     values = {name: pretrained.value(alias, own[name]) for name, alias in names.items()}
-    values = {name: value for name, value in values.items() if value is not None or not _is_new(name)}
+    # a gate and an update of low rank begin with values of their own
+    values = {
+        name: value for name, value in values.items() if value is not None or not (is_gate(name) or is_low_rank(name))
+    }
     found = {name: value.shape for name, value in values.items() if value is not None}
     unused: dict[str, Sequence[int]] = dict.fromkeys(pretrained.unused(parts), ())
     if mismatches := shape_mismatches({name: own[name].shape for name in values}, {**found, **unused}):
@@ -121,11 +123,6 @@ def load_pretrained(model: TranslationModel, tokenizers: TokenizerPair, config: 
             own[name].copy_(cast(Tensor, value))
     what = "all weights" if config.parts is None else ", ".join(config.parts)
     return "; ".join([f"{what} of {other.folder}", *pretrained.coverage()])
-
-
-def _is_new(name: str) -> bool:
-    """Return whether a weight begins with its own value: a gate, or an update of low rank."""
-    return is_gate(name) or is_low_rank(name)
 
 
 class _PretrainedWeights:
@@ -140,7 +137,9 @@ class _PretrainedWeights:
         sides = {"src": (other.tokenizers.src, tokenizers.src), "tgt": (other.tokenizers.tgt, tokenizers.tgt)}
         for side, (old, new) in sides.items():
             if old.hash() != new.hash():
-                self._rows[side] = _matching_rows(old, new)
+                ids = {token: index for index, token in enumerate(old.ids_to_tokens(range(old.vocab.size)))}
+                new_tokens = new.ids_to_tokens(range(new.vocab.size))
+                self._rows[side] = np.array([ids.get(token, -1) for token in new_tokens])  # [V]
 
     def value(self, name: str, own: Tensor) -> Tensor | None:
         """Return the initial value of a weight.
@@ -176,12 +175,6 @@ class _PretrainedWeights:
             for side, rows in self._rows.items()
             if side in sides
         ]
-
-
-def _matching_rows(old: Tokenizer, new: Tokenizer) -> NDArray[np.int64]:
-    """Return for each token of the new vocabulary its id in the old one, or -1; [V]."""
-    ids = {token: index for index, token in enumerate(old.ids_to_tokens(range(old.vocab.size)))}
-    return np.array([ids.get(token, -1) for token in new.ids_to_tokens(range(new.vocab.size))])
 
 
 def load_word_vectors(model: TranslationModel, config: WordVectorsConfig, tokenizers: TokenizerPair) -> list[str]:

@@ -157,7 +157,7 @@ def likely_mistakes(corpus: CorpusConfig) -> list[str]:
     sentences: list[str] = []
     known: list[tuple[ParallelFiles | TrainParallelFiles, list[list[str]]]] = []  # training files and their text
     for place, files, tgt_lang in _pairs(corpus):
-        texts = [_first_lines(path) for path in (files.src, files.tgt)]
+        texts = [list(itertools.islice(read_lines(path), CLASSIFIED_LINES)) for path in (files.src, files.tgt)]
         if files.src == files.tgt or texts[0] == texts[1]:
             sentences.append(f"{place}: {files.src} and {files.tgt} are the same text; a model learns to copy it")
         else:
@@ -190,10 +190,6 @@ def _pairs(corpus: CorpusConfig) -> Iterator[tuple[str, ParallelFiles | TrainPar
 def _begins_with(known: list[list[str]], texts: list[list[str]]) -> bool:
     """Return whether the first lines of both sides are those of a training text, or all that a shorter file has."""
     return bool(texts[0]) and all(lines[: len(text)] == text for lines, text in zip(known, texts, strict=True))
-
-
-def _first_lines(path: Path) -> list[str]:
-    return list(itertools.islice(read_lines(path), CLASSIFIED_LINES))
 
 
 def _language_mistakes(
