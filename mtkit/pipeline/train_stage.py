@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,7 @@ from mtkit.pipeline.validator import TrainingSampler, build_validator, target_vo
 from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
-from mtkit.training.config import InitFromConfig, LoRAConfig, NormAdapterConfig
+from mtkit.training.config import LoRAConfig, NormAdapterConfig
 from mtkit.training.distributed import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.learner import Learner, build_learner
 from mtkit.training.loop import TrainingResult, train
@@ -78,7 +78,10 @@ class TrainingOutcome:
 def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, corpora: PreparedCorpora) -> ModelMetadata:
     """Return the metadata of a recipe's model; models to start from may have read longer sources than its corpora."""
     corpus = recipe.corpus
-    sources = list(_sources(recipe))
+    sources = []
+    for config in recipe.training.init_from_list:
+        with contextlib.suppress(MissingInputError, DataError):  # moved away since the training began
+            sources.append((config, read_metadata(find_model(config.model))))
     base = next((metadata for _, metadata in sources if metadata.base_model is not None), None)
     read_before = (each.max_source_length for config, each in sources if config.parts is None and config.tokenizer)
     return ModelMetadata(
@@ -98,13 +101,6 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, corpora: PreparedC
         base_model=base.base_model if base else None,
         licence=base.licence if base else None,
     )
-
-
-def _sources(recipe: Recipe) -> Iterator[tuple[InitFromConfig, ModelMetadata]]:
-    """The models that the initial weights come from, with their metadata."""
-    for config in recipe.training.init_from_list:
-        with contextlib.suppress(MissingInputError, DataError):  # moved away since the training began
-            yield config, read_metadata(find_model(config.model))
 
 
 def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, ranks: ProcessGroup) -> TrainingOutcome:
@@ -137,7 +133,15 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
     loader = build_loader(recipe, corpora.train, tokenizers, ranks=ranks)
     run = replace(run, recipe=with_updates_of_epochs(recipe, loader))
     result, learner = _run_training_loop(run, tokenizers, corpora, loader, ranks)
-    summary = _summary(result, recipe, learner)
+    end = {
+        "update": result.update,
+        "seconds": round(result.seconds, 1),
+        "tokens_per_second": round(result.tokens_per_second, 1),
+        "reason": result.reason,
+        "best_update": result.best.update if result.best else None,
+        "numerics": learner.numerics.to_json(),
+    }
+    summary = training_summary(end, recipe.training.precision)
     if not result.finished:
         updates = f"{result.update:,} of {run.recipe.training.max_updates:,} updates"
         return TrainingOutcome(False, f"not finished: {updates}; run the same command again to resume", summary)
@@ -146,21 +150,13 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
         metadata = model_metadata(recipe, tokenizers, corpora)
         parameters = sum(p.numel() for name, p in learner.model.named_parameters() if not is_low_rank(name))
         card = model_card(metadata, {"train": summary}, num_parameters=parameters)
-        lexicon = corpora.lexicon
         report = folder.read_report()
         if "test" in report:  # scores of the model that is replaced
             write_record(folder.report, {key: value for key, value in report.items() if key != "test"})
         merged = _finish_adapter(recipe, tokenizers.vocab_sizes, result.weights, folder.adapter)
         # the model folder with its fingerprint marks the training as finished
-        write_model(
-            folder.model,
-            merged,
-            metadata,
-            tokenizers,
-            card=card,
-            lexicon=lexicon,
-            training=fingerprint,
-        )
+        model, lexicon = folder.model, corpora.lexicon
+        write_model(model, merged, metadata, tokenizers, card=card, lexicon=lexicon, training=fingerprint)
         run.update_record(folder.report, {"train": summary})
     return TrainingOutcome(True, message, summary)
 
@@ -197,14 +193,18 @@ def _run_training_loop(
 ) -> tuple[TrainingResult, Learner]:
     """Build everything that the training loop needs and run it; return its result and the learner."""
     recipe = run.recipe
-    learner = build_run_learner(run, _initial_model(run, tokenizers), tokenizers, ranks)
+    if list_checkpoints(run.folder.checkpoints):  # the weights are loaded from one of them later
+        model = build_architecture(recipe, tokenizers.vocab_sizes)
+    else:
+        run.log.rewind(0)  # drop events of updates that were lost because no checkpoint was written
+        model = build_model(recipe, tokenizers, run.notify)
+    learner = build_run_learner(run, model, tokenizers, ranks)
     if recipe.training.compile:
         compile_model(learner.model)  # not in build/: dry runs and FLOP counts need the uncompiled operations
-    valid, precision = corpora.valid, learner.precision
+    valid, precision, validation = corpora.valid, learner.precision, recipe.training.validation
     notify = partial(run.notify, "validation_command")
-    if command := recipe.training.validation.command:
+    if command := validation.command:
         run.notify("command", f"the shell command {command!r} runs now and at every validation")
-    validation = recipe.training.validation
     fingerprint, former = validation_fingerprints(validation, recipe.search, recipe.evaluation.tokenize, valid)
     training_run = TrainingRun(
         learner,
@@ -283,15 +283,6 @@ def check_init_sources(run: Run) -> None:
             raise MissingInputError(f"{path}: no such file; see training.word_vectors")
 
 
-def _initial_model(run: Run, tokenizers: TokenizerPair) -> TranslationModel:
-    """Return the model to train; if training is resumed, its weights are loaded from a checkpoint later."""
-    recipe = run.recipe
-    if list_checkpoints(run.folder.checkpoints):
-        return build_architecture(recipe, tokenizers.vocab_sizes)
-    run.log.rewind(0)  # drop events of updates that were lost because no checkpoint was written
-    return build_model(recipe, tokenizers, run.notify)
-
-
 def _finished_training(run: Run, fingerprint: str, ranks: ProcessGroup) -> Json | None:
     """Return `train` of report.json if the model is intact and this training has made it; None if training must run.
 
@@ -338,18 +329,6 @@ def _is_intact(run: Run, ranks: ProcessGroup) -> bool:
         raise DamagedError(problem, "restore it from a copy; there is no checkpoint to make it again from")
     run.notify("damaged", f"{problem}; it is made again from the checkpoints")
     return False
-
-
-def _summary(result: TrainingResult, recipe: Recipe, learner: Learner) -> Json:
-    end = {
-        "update": result.update,
-        "seconds": round(result.seconds, 1),
-        "tokens_per_second": round(result.tokens_per_second, 1),
-        "reason": result.reason,
-        "best_update": result.best.update if result.best else None,
-        "numerics": learner.numerics.to_json(),
-    }
-    return training_summary(end, recipe.training.precision)
 
 
 def train_as_worker(recipe: Recipe, run_dir: Path | str | None, ranks: ProcessGroup) -> Path:
