@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from mtkit.errors import DataError
 from mtkit.evidence.results import change_line, read_lines_by_name
 from mtkit.evidence.system import valid_text
 from mtkit.model_folder.folder import read_model
-from mtkit.recipe.type_hints import default_of
+from mtkit.pipeline.reconcile import without_defaults
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import last_event, logged_events
 from mtkit.training.monitoring.meter import Stopwatch
@@ -151,23 +151,11 @@ def _recipe_hash(run: StudyRun) -> str:
     Values that are the default have no part in it, so that a key that is new changes no hash. Nor does a default that
     changes: the environment of a record has the version of mtkit.
     """
-    text = json.dumps(_settings(replace(run.recipe, name="")), sort_keys=True)
+    text = json.dumps(without_defaults(replace(run.recipe, name="")), sort_keys=True)
     text += "".join(map(_recipe_hash, run.required))
     for folder in (run.folder.path.parents[1], run.recipe.corpus.root):
         text = text.replace(str(folder), "")
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _settings(value: Any) -> Any:
-    """Plain form of a configuration, without values that are the default; a kind is always there."""
-    if is_dataclass(value):
-        values = {each.name: (getattr(value, each.name), default_of(each)) for each in fields(value) if each.init}
-        return {key: _settings(own) for key, (own, default) in values.items() if key == "kind" or own != default}
-    if isinstance(value, Mapping):
-        return {key: _settings(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_settings(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
 
 
 def _environment(run: StudyRun) -> dict[str, Any]:

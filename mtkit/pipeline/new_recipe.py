@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO
 
 from mtkit.corpus.line_shift import forbid_shifted_lines
 from mtkit.corpus.split import GIVE_HELD_OUT, HeldOutLines, Part, SplitLimits, TextFindings, hash_pairs, read_pairs
@@ -84,21 +83,16 @@ class NewRecipeOptions:
         return {part: files for part, files in parts.items() if files is not None}
 
 
-@dataclass(frozen=True)
-class NewRecipe:
-    """A recipe that was written."""
-
-    path: Path
-    notes: list[str]
-
-
-def new_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOptions()) -> NewRecipe:
+def new_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOptions()) -> tuple[Path, list[str]]:
     """Write a recipe for two text files, and the files of train, valid and test in a folder beside it.
 
     Args:
         src: text file.
         tgt: its translation, line by line.
         options: stated by the user.
+
+    Returns:
+        The recipe and notes about it.
 
     Raises:
         UsageError: the recipe exists; or as `plan_recipe`.
@@ -108,7 +102,7 @@ def new_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOption
     plan = plan_recipe(src, tgt, options)
     if plan.output.exists():
         raise UsageError(f"{plan.output}: exists; delete it, or name another file with -o")
-    return plan.write()
+    return plan.output, plan.write()
 
 
 @dataclass(frozen=True)
@@ -124,8 +118,8 @@ class RecipePlan:
         """The folder of train, valid and test."""
         return self.output.with_name(f"{self.output.stem}-data")
 
-    def write(self) -> NewRecipe:
-        """Write the split, or bring it up to date, and the recipe unless it exists.
+    def write(self) -> list[str]:
+        """Write the split, or bring it up to date, and the recipe unless it exists; return notes about both.
 
         Raises:
             UsageError, DataError, ReadWriteError: as `split_corpus`.
@@ -134,7 +128,7 @@ class RecipePlan:
         if not self.output.exists():
             _write_recipe(self.output, self.folder, self.corpus, notes)
             notes.append(f"recipe: {self.output}, text in {self.folder}")
-        return NewRecipe(self.output, notes)
+        return notes
 
     def forbid_overwrite(self, overrides: Sequence[str], run_dir: Path | None, *, fresh: bool) -> None:
         """Check that no training was started with the recipe from a split that would be written again.
@@ -292,7 +286,9 @@ def split_corpus(corpus: ParallelText, folder: Path) -> SplitReport:
     if record is not None:
         if record["inputs"] == inputs and not changed_files(folder, record["files"]):
             return SplitReport(record["counts"], TextFindings(**record["findings"]))
-        _require_only_own_files(folder, record)
+        for path in sorted(folder.iterdir()):
+            if path.name not in record["files"] and path.name != RECORD:
+                raise UsageError(f"{path}: not written by mtkit; move it away, since the split is written again")
         limits = SplitLimits(**record["limits"])
     for src, tgt in ((corpus.src, corpus.tgt), *corpus.held_out.values()):
         forbid_shifted_lines(src, tgt)
@@ -300,7 +296,7 @@ def split_corpus(corpus: ParallelText, folder: Path) -> SplitReport:
     if limits is None:
         limits = SplitLimits(0, 0) if len(corpus.held_out) == 2 else hashed.limits()
     positions = hashed.positions(limits)
-    parts = [_part(limits, float(position), corpus) for position in positions]
+    parts = [limits.part_of(float(position)) for position in positions]
     with atomic_folder(folder) as temporary:
         counts = _write(corpus, parts, temporary, min_characters=limits.min_characters)
         findings = replace(
@@ -308,20 +304,9 @@ def split_corpus(corpus: ParallelText, folder: Path) -> SplitReport:
             unusual=int((positions > 1).sum()),
             limits="" if len(corpus.held_out) == 2 else limits.of_lines(),
         )
-        report = SplitReport(counts, findings)
-        _require_pairs(corpus, report.counts)
-        files = hash_files(temporary)
-        write_record(
-            temporary / RECORD,
-            {
-                "inputs": inputs,
-                "limits": asdict(limits),
-                "counts": dict(report.counts),
-                "findings": asdict(report.findings),
-                "files": files,
-            },
-        )
-    return report
+        record = {"inputs": inputs, "limits": asdict(limits), "counts": counts, "findings": asdict(findings)}
+        write_record(temporary / RECORD, {**record, "files": hash_files(temporary)})
+    return SplitReport(counts, findings)
 
 
 def changed_texts(corpus: ParallelText, folder: Path) -> list[Path]:
@@ -357,30 +342,15 @@ def _read_split(folder: Path, inputs: Json) -> Json | None:
     return record
 
 
-def _require_only_own_files(folder: Path, record: Json) -> None:
-    for path in sorted(folder.iterdir()):
-        if path.name not in record["files"] and path.name != RECORD:
-            raise UsageError(f"{path}: not written by mtkit; move it away, since the split is written again")
-
-
-def _require_pairs(corpus: ParallelText, counts: Mapping[str, int]) -> None:
-    for part in PARTS:
-        if not counts[part]:
-            src, tgt = corpus.src, corpus.tgt
-            raise DataError(
-                f"{src} and {tgt}: no pair is left for {part}, since {counts['duplicates']:,} pairs "
-                f"have a side that is in valid or test; give text with more different lines, or {GIVE_HELD_OUT}"
-            )
-
-
-def _part(limits: SplitLimits, position: float, corpus: ParallelText) -> Part:
-    """Return the part of a pair; it stays in train if the user has files of that part."""
-    part = limits.part_of(position)
-    return "train" if part in corpus.held_out else part
-
-
 def _write(corpus: ParallelText, parts: list[Part], folder: Path, *, min_characters: int) -> dict[str, int]:
-    """Write the files of all parts, held-out ones first, and return their counts."""
+    """Write the files of all parts, held-out ones first, and return their counts.
+
+    A pair of the text stays in train if the user has files of its part.
+
+    Raises:
+        DataError: no pair is left for a part.
+    """
+    parts = ["train" if part in corpus.held_out else part for part in parts]
     counts = Counter(dict.fromkeys((*PARTS, "duplicates"), 0))
     held_out = HeldOutLines(set(), set(), min_characters)
     with ExitStack() as stack:
@@ -389,34 +359,32 @@ def _write(corpus: ParallelText, parts: list[Part], folder: Path, *, min_charact
             for part in PARTS
             for lang in corpus.langs
         }
+
+        def write(part: Part, pair: tuple[str, str]) -> None:
+            for lang, line in zip(corpus.langs, pair, strict=True):
+                files[part, lang].write(f"{line}\n")
+            counts[part] += 1
+
         for part, paths in corpus.held_out.items():
-            for src, tgt in read_pairs(*paths):
-                held_out.add(src, tgt)
-                _write_pair(files, part, corpus.langs, (src, tgt), counts)
-        for part, pair in _held_out_first(parts, corpus):
+            for pair in read_pairs(*paths):
+                held_out.add(*pair)
+                write(part, pair)
+        in_order = (  # the text is read once for each part
+            (part, pair)
+            for current in HELD_OUT_FIRST
+            for part, pair in zip(parts, read_pairs(corpus.src, corpus.tgt), strict=True)
+            if part == current
+        )
+        for part, pair in in_order:
             is_kept = not held_out.overlaps(*pair) if part == "train" else held_out.add(*pair)
             if is_kept:
-                _write_pair(files, part, corpus.langs, pair, counts)
+                write(part, pair)
             else:
                 counts["duplicates"] += 1
+    for part in PARTS:
+        if not counts[part]:
+            raise DataError(
+                f"{corpus.src} and {corpus.tgt}: no pair is left for {part}, since {counts['duplicates']:,} pairs "
+                f"have a side that is in valid or test; give text with more different lines, or {GIVE_HELD_OUT}"
+            )
     return dict(counts)
-
-
-def _held_out_first(parts: list[Part], corpus: ParallelText) -> Iterator[tuple[Part, tuple[str, str]]]:
-    """Yield all pairs with their parts, those of train last; the files are read once for each part."""
-    for current in HELD_OUT_FIRST:
-        for part, pair in zip(parts, read_pairs(corpus.src, corpus.tgt), strict=True):
-            if part == current:
-                yield part, pair
-
-
-def _write_pair(
-    files: Mapping[tuple[Part, str], IO[str]],
-    part: Part,
-    langs: tuple[str, str],
-    pair: tuple[str, str],
-    counts: Counter[str],
-) -> None:
-    for lang, line in zip(langs, pair, strict=True):
-        files[part, lang].write(f"{line}\n")
-    counts[part] += 1

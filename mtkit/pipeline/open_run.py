@@ -121,10 +121,16 @@ def open_run(
     folder = RunFolder(run_folder_path(recipe, run_dir))
     require_utf8_name(folder.path.resolve())
     records = (folder.recipe, folder.version, folder.report, folder.fingerprints)
-    for each in (*records, folder.log):
-        _require_own_file(each)
+    for each in (*records, folder.log):  # a link, a pipe or a device would be written to instead of replaced
+        if each.is_symlink():
+            raise MissingInputError(
+                f"{each}: a link, where a file of the run is expected; put a copy of the file there"
+            )
+        if each.exists():
+            require_regular_file(each)
     for each in (*folder.folders_with_temporaries(), folder.tokenizer, folder.model):
-        _require_own_folder(each)
+        if each.exists() and not each.is_dir():
+            raise MissingInputError(f"{each}: a file, where a folder of the run is expected; move it away")
     with RunLock(folder.path):
         for each in folder.folders_with_temporaries():
             clean_up_folder(each)
@@ -145,20 +151,6 @@ def open_run(
             if harmless:
                 run.notify("recipe", f"harmless changes: {'; '.join(harmless)}")
             yield run
-
-
-def _require_own_file(path: Path) -> None:
-    """Refuse what would be written instead of replaced: the file that a link points to, a pipe or a device."""
-    if path.is_symlink():
-        raise MissingInputError(f"{path}: a link, where a file of the run is expected; put a copy of the file there")
-    if path.exists():
-        require_regular_file(path)
-
-
-def _require_own_folder(path: Path) -> None:
-    """Refuse a file with the name of a folder of the run: the folder would replace it, or could not be made."""
-    if path.exists() and not path.is_dir():
-        raise MissingInputError(f"{path}: a file, where a folder of the run is expected; move it away")
 
 
 def _restore_report(run: Run) -> None:

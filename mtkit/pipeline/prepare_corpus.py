@@ -18,7 +18,7 @@ from mtkit.io.files import changed_files, hash_file, require_regular_file, trans
 from mtkit.io.records import write_record
 from mtkit.pipeline.open_run import Run
 from mtkit.recipe.sections import Recipe
-from mtkit.text.lines import Text, check_line_counts, read_lines
+from mtkit.text.lines import check_line_counts, read_lines
 from mtkit.text.tokenizer import TokenizerPair
 
 MAX_LISTED = 8  # missing files in an error message
@@ -74,7 +74,12 @@ def check_inputs(recipe: Recipe) -> None:
             not UTF-8; all such corpora are listed.
     """
     pairs, paths = _inputs(recipe)
-    missing = {path: message for path in paths if (message := _missing_file_error(path))}
+    missing: dict[Path, str] = {}
+    for path in paths:
+        try:
+            require_regular_file(path)
+        except MissingInputError as error:
+            missing[path] = str(error)
     if missing:
         listed = list(missing.values())[:MAX_LISTED]
         more = [f"... and {len(missing) - MAX_LISTED} more"] if len(missing) > MAX_LISTED else []
@@ -114,14 +119,6 @@ def _inputs(recipe: Recipe) -> tuple[list[CorpusFiles], list[Path]]:
     return pairs, list(dict.fromkeys(path for pair in pairs for path in (pair.src, pair.tgt)))
 
 
-def _missing_file_error(path: Path) -> str:
-    try:
-        require_regular_file(path)
-    except MissingInputError as error:
-        return str(error)
-    return ""
-
-
 def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
     """Return the binarised corpora of a run, made again if their inputs changed or a file is damaged.
 
@@ -147,28 +144,24 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         if state == "changed" and run.recipe.training.schedule.depends_on_validation:
             run.forbid_overwrite("the validation set, which the learning rate depends on (training.schedule),")
         run.report_mistakes()
-        report = binarise(*_text(pair), folder, tokenizers, corpus.cleaning, prefix=prefix)
+        is_limited = isinstance(pair, TrainParallelFiles | TrainMonolingualFile)
+        src, tgt = training_text(pair) if is_limited else (pair.src, pair.tgt)
+        report = binarise(src, tgt, folder, tokenizers, corpus.cleaning, prefix=prefix)
         run.notify(name, "; ".join(report.summary()))
-    _remove_stale_corpora(run.folder.corpus, [folder for _, folder in jobs])
+    with translate_write_errors(run.folder.corpus):
+        for folder in set(run.folder.corpus.iterdir()) - {folder for _, folder in jobs}:
+            if (folder / MANIFEST).is_file():  # of a corpus that the recipe no longer has
+                shutil.rmtree(folder)
     train, valid = run.folder.open_train(run.recipe), run.folder.open_valid(run.recipe)
     prepared = PreparedCorpora(train, valid, _prepare_lexicon(run, train))
-    _check_prefixes_of_tests(run.recipe, tokenizers, prepared.max_source_length)
-    return prepared
-
-
-def _check_prefixes_of_tests(recipe: Recipe, tokenizers: TokenizerPair, max_source_length: int) -> None:
-    """Check before the training what would be refused when the test sets are translated."""
-    for name, files in recipe.corpus.test.items():
+    for name, files in corpus.test.items():  # otherwise refused after the training, when test sets are translated
         count = len(files.ids(tokenizers))
-        if count >= max_source_length:
+        if count >= prepared.max_source_length:
             raise RecipeError(
-                f"corpus.test.{name}.prefix: {count} tokens, and the longest training source has {max_source_length}, "
-                "prefix included; shorten it"
+                f"corpus.test.{name}.prefix: {count} tokens, and the longest training source has "
+                f"{prepared.max_source_length}, prefix included; shorten it"
             )
-
-
-def _text(pair: CorpusFiles) -> tuple[Text, Text]:
-    return training_text(pair) if isinstance(pair, TrainParallelFiles | TrainMonolingualFile) else (pair.src, pair.tgt)
+    return prepared
 
 
 def _prepare_lexicon(run: Run, train: Sequence[Store]) -> Path:
@@ -222,11 +215,3 @@ def _corpus_state(
     limit = pair.limit if isinstance(pair, TrainParallelFiles | TrainMonolingualFile) else None
     inputs = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), limits, pair.ids(tokenizers), limit)
     return "current" if known_inputs == inputs else "changed"
-
-
-def _remove_stale_corpora(corpus: Path, current: Sequence[Path]) -> None:
-    """Delete binarised corpora that the recipe no longer has."""
-    with translate_write_errors(corpus):
-        for folder in corpus.iterdir():
-            if folder not in current and (folder / MANIFEST).is_file():
-                shutil.rmtree(folder)

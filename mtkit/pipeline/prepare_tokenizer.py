@@ -63,7 +63,7 @@ def prepare_tokenizer(run: Run) -> TokenizerPair:
         run.notify("damaged", f"{folder}: {', '.join(damaged)} not as written; the tokenizer is made again")
     run.report_mistakes()  # before work is spent on them
     with atomic_folder(folder) as temporary:
-        result = _train_tokenizer(run.recipe, temporary)
+        result = _make_tokenizer(run.recipe, temporary)
         if run.folder.has_training():
             _require_same(run, temporary, known_files)
         write_record(temporary / FINGERPRINT, {**inputs, "files": hash_files(temporary)})
@@ -144,14 +144,28 @@ def _changed_inputs(known: Json, inputs: Json, recipe: Recipe) -> list[str]:
     return list(dict.fromkeys(changed))  # a monolingual file is both source and target
 
 
-def _train_tokenizer(recipe: Recipe, folder: Path) -> str:
-    """Train, read or copy the tokenizers into an empty folder; return a sentence about them for the log."""
+def _make_tokenizer(recipe: Recipe, folder: Path) -> str:
+    """Train, read or copy the tokenizers into an empty folder; return a sentence about them for the log.
+
+    Raises:
+        RecipeError: tokenizers to copy have no normaliser for copy tokens, or lack these, or reserve too few tags.
+    """
     if recipe.training.tokenizer_from is not None:
         model = find_model(recipe.training.tokenizer_from)
         verify_model(model)
         copied = read_tokenizers(model, read_metadata(model))
         require_trainable(copied, model)
-        _with_tags(_with_copies(copied, recipe), recipe).save(folder)  # tags of the model keep their numbers
+        if recipe.tokenizer.copy_tokens:  # training then teaches them
+            try:
+                copied = replace(copied, config=replace(copied.config, copy_tokens=True))
+                copied.copy_ids("src"), copied.copy_ids("tgt")
+            except ValueError as error:
+                raise RecipeError(f"tokenizer.{error}; the tokenizer of training.init_from has none") from error
+            except KeyError as error:
+                raise RecipeError(
+                    f"tokenizer.copy_tokens: the tokenizer of training.init_from has no token {error}; set it to false"
+                ) from error
+        _with_tags(copied, recipe).save(folder)  # tags of the model keep their numbers
         return f"copied from {model}"
     pairs = recipe.corpus.train
     src = [training_text(pair)[0] for pair in pairs]
@@ -174,26 +188,6 @@ def require_trainable(pair: TokenizerPair, model: Path) -> None:
             f"{model}: its texts begin with a token of their language, with which mtkit does not train yet; begin with "
             "a model of one direction, such as one of OPUS-MT"
         )
-
-
-def _with_copies(pair: TokenizerPair, recipe: Recipe) -> TokenizerPair:
-    """Return tokenizers that also have copy tokens if the recipe states them, which training then teaches.
-
-    Raises:
-        RecipeError: they have no normaliser, or lack the tokens.
-    """
-    if not recipe.tokenizer.copy_tokens:
-        return pair
-    try:
-        copying = replace(pair, config=replace(pair.config, copy_tokens=True))
-        copying.copy_ids("src"), copying.copy_ids("tgt")
-    except ValueError as error:
-        raise RecipeError(f"tokenizer.{error}; the tokenizer of training.init_from has none") from error
-    except KeyError as error:
-        raise RecipeError(
-            f"tokenizer.copy_tokens: the tokenizer of training.init_from has no token {error}; set it to false"
-        ) from error
-    return copying
 
 
 def _with_tags(pair: TokenizerPair, recipe: Recipe) -> TokenizerPair:

@@ -60,14 +60,23 @@ def compare_recipes(before: Recipe, after: Recipe) -> Changes:
     """
     harmless = resumable_keys(before.training) & resumable_keys(after.training)
     harmless_paths = _ALWAYS_HARMLESS | {f"training.{key}" for key in harmless}
-    dependencies = _training_dependencies(before)
+    training = before.training
+    # Minimum risk training samples translations; a plateau schedule follows the validation metric.
+    dependencies = {"search.max_length"} if training.objective.samples_translations else set[str]()
+    if training.schedule.depends_on_validation and training.validation.metric != "nll":
+        dependencies |= BLEU_KEYS
     old, new = dict(flat_keys(to_plain(before))), dict(flat_keys(to_plain(after)))
     kinds = [key.removesuffix("kind") for key in old if key.endswith(".kind") and key in new and old[key] != new[key]]
     changes = Changes([], [])
     for key in [*old, *(key for key in new if key not in old)]:
         # where the kind changed, the keys of the old and the new kind have nothing in common: list the kind alone
         is_of_changed_kind = any(key.startswith(kind) and key != f"{kind}kind" for kind in kinds)
-        if _same(old, new, key) or is_of_changed_kind or _is_path(key) or key.split(".")[0] in ("defaults", "chosen"):
+        names = key.split(".")
+        # the content of these files is compared, in prepare_corpus.py and prepare_tokenizer.py
+        is_path = key == "corpus.root" or names[:2] == ["tokenizer", "model"]
+        is_path |= names[:2] == ["corpus", "train"] and names[-1] in ("src", "tgt", "text")
+        is_same = key in old and key in new and old[key] == new[key]
+        if is_same or is_of_changed_kind or is_path or names[0] in ("defaults", "chosen"):
             continue
         change = f"{key}: {_format_value(old, key)}, now {_format_value(new, key)}"
         is_harmless = _is_within(key, harmless_paths) and not _is_within(key, dependencies)
@@ -114,31 +123,9 @@ def reconcile_recipe(recipe: Recipe, folder: RunFolder) -> tuple[Recipe, list[st
     return recipe, changes.harmless
 
 
-def _training_dependencies(recipe: Recipe) -> set[str]:
-    """Return the keys of search and evaluation that training depends on.
-
-    Minimum risk training samples translations; a plateau schedule follows the validation metric.
-    """
-    training = recipe.training
-    sampling = {"search.max_length"} if training.objective.samples_translations else set()
-    has_decoding_schedule = training.schedule.depends_on_validation and training.validation.metric != "nll"
-    return sampling | (BLEU_KEYS if has_decoding_schedule else set())
-
-
-def _is_path(key: str) -> bool:
-    parts = key.split(".")
-    if parts[:2] == ["tokenizer", "model"]:  # its content is compared, in prepare_tokenizer.py
-        return True
-    return key == "corpus.root" or (parts[:2] == ["corpus", "train"] and parts[-1] in ("src", "tgt", "text"))
-
-
 def _is_within(key: str, outer: frozenset[str] | set[str]) -> bool:
     parts = key.split(".")
     return any(".".join(parts[:end]) in outer for end in range(1, len(parts) + 1))
-
-
-def _same(old: dict[str, Any], new: dict[str, Any], key: str) -> bool:
-    return key in old and key in new and old[key] == new[key]
 
 
 def _format_value(flat: dict[str, Any], key: str) -> str:
@@ -160,20 +147,22 @@ def training_fingerprint(model: ModelConfig, training: TrainingConfig) -> str:
 
     Keys with their default are left out, so that a key that a later version adds does not change it.
     """
-    values = _without_defaults(training)
+    values = without_defaults(training)
     values |= dict.fromkeys(values.pop("trackers", ()), True)  # as recipes had it before the list
-    text = json.dumps([_without_defaults(model), values], sort_keys=True)
+    text = json.dumps([without_defaults(model), values], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _without_defaults(value: Any) -> Any:
+def without_defaults(value: Any) -> Any:
     """Return the kind of a configuration and the values that differ from their defaults, as YAML has them."""
     if isinstance(value, list | tuple):
-        return [_without_defaults(item) for item in value]
+        return [without_defaults(item) for item in value]
+    if isinstance(value, dict):
+        return {key: without_defaults(item) for key, item in value.items()}
     if not dataclasses.is_dataclass(value):
         return to_plain(value)
-    values = {field.name: (getattr(value, field.name), default_of(field)) for field in dataclasses.fields(value)}
-    return {key: _without_defaults(each) for key, (each, default) in values.items() if key == "kind" or each != default}
+    values = {each.name: (getattr(value, each.name), default_of(each)) for each in dataclasses.fields(value)}
+    return {key: without_defaults(each) for key, (each, default) in values.items() if key == "kind" or each != default}
 
 
 def validation_fingerprints(
@@ -193,12 +182,13 @@ def validation_fingerprints(
     if validation.metric == "command":
         content += [validation.command, validation.command_goal]
     if validation.metric == "nll":
-        return (_hash(content),) * 2
-    keys = _without_defaults(search.with_plain_beam(SearchConfig().beam_size))
+        return (hash_json(content),) * 2
+    keys = without_defaults(search.with_plain_beam(SearchConfig().beam_size))
     former_keys = {name: to_plain(getattr(search, name)) for name in _FORMER_SEARCH_KEYS.split()}
     content += [validation.sentences, validation.beam_size]
-    return _hash([*content, keys, tokenize]), _hash([*content, former_keys, tokenize])
+    return hash_json([*content, keys, tokenize]), hash_json([*content, former_keys, tokenize])
 
 
-def _hash(content: Any) -> str:
+def hash_json(content: Any) -> str:
+    """Return the SHA-256 of a value as JSON."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from mtkit.corpus.config import ParallelFiles
 from mtkit.errors import DataError
@@ -22,6 +19,7 @@ from mtkit.io.records import Json
 from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.model_card import write_model_card
 from mtkit.pipeline.open_run import Run
+from mtkit.pipeline.reconcile import hash_json
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.paths import to_plain
 from mtkit.recipe.sections import Recipe
@@ -91,7 +89,7 @@ class TestSets:
 def translation_fingerprint(recipe: Recipe, files: ParallelFiles, *, weights: str, src: str) -> str:
     """Hash of what the translation of a test set depends on; `weights` and `src` are those of the files."""
     prefix = [files.tag, files.prefix] if files.tag or files.prefix else []
-    return _hash([weights, src, to_plain(recipe.search), *prefix])
+    return hash_json([weights, src, to_plain(recipe.search), *prefix])
 
 
 def score_fingerprint(recipe: Recipe, folder: RunFolder, name: str) -> str:
@@ -104,7 +102,7 @@ def score_fingerprint(recipe: Recipe, folder: RunFolder, name: str) -> str:
     weights, src = hash_file(folder.model / WEIGHTS), hash_file(files.src)
     inputs = translation_fingerprint(recipe, files, weights=weights, src=src)
     metrics = [to_plain(recipe.evaluation), recipe.corpus.language_of_target(files)]
-    return _hash([inputs, hash_file(folder.hyps(name)), hash_file(files.tgt), *metrics])
+    return hash_json([inputs, hash_file(folder.hyps(name)), hash_file(files.tgt), *metrics])
 
 
 def is_scored(recipe: Recipe, folder: RunFolder, name: str) -> bool:
@@ -115,10 +113,6 @@ def is_scored(recipe: Recipe, folder: RunFolder, name: str) -> bool:
     """
     recorded = folder.read_fingerprints().get("scores", {}).get(name)
     return name in folder.read_report().get("test", {}) and recorded == score_fingerprint(recipe, folder, name)
-
-
-def _hash(content: Sequence[Any]) -> str:
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def score_test_sets(run: Run) -> dict[str, Scores]:
@@ -223,21 +217,15 @@ def summary_lines(run: Run, scores: dict[str, Scores]) -> list[str]:
     signatures = {s.signature: metric for of_test in scores.values() for metric, s in of_test.values.items()}
     lines += [f"  {REPORTED[metric].heading}: {signature}" for signature, metric in signatures.items()]
     if scores:
-        lines += ["", *_examples(run, next(iter(scores)))]
+        first = next(iter(scores))
+        files = run.recipe.corpus.test[first]
+        texts = [list(read_lines(path)) for path in (files.src, run.folder.hyps(first), files.tgt)]
+        count = len(texts[0])
+        centres = [(number + 0.5) * count / NUM_EXAMPLES - 0.5 for number in range(NUM_EXAMPLES)]  # evenly spaced
+        for index in sorted({round(centre) for centre in centres}) if count else []:
+            src, hyp, ref = (text[index] for text in texts)
+            lines += ["", f"  src {src}", f"  hyp {hyp}", f"  ref {ref}"]
     return [*lines, "", *_output_paths(run, list(scores))]
-
-
-def _examples(run: Run, test: str) -> list[str]:
-    """Return the lines of NUM_EXAMPLES sentences, evenly spaced in a test set."""
-    files = run.recipe.corpus.test[test]
-    texts = [list(read_lines(path)) for path in (files.src, run.folder.hyps(test), files.tgt)]
-    count = len(texts[0])
-    centres = [(number + 0.5) * count / NUM_EXAMPLES - 0.5 for number in range(NUM_EXAMPLES)]
-    lines = []
-    for index in sorted({round(centre) for centre in centres}) if count else []:
-        src, hyp, ref = (text[index] for text in texts)
-        lines += [f"  src {src}", f"  hyp {hyp}", f"  ref {ref}", ""]
-    return lines[:-1]
 
 
 def _output_paths(run: Run, tests: Sequence[str]) -> list[str]:

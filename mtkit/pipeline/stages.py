@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.corpus.store import Store
 from mtkit.display import count_of
 from mtkit.errors import RecipeError, UsageError
 from mtkit.evaluation.comparison import Comparison
@@ -25,18 +24,11 @@ from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
 from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.score_test_sets import compare_test_sets, score_test_sets, summary_lines
-from mtkit.pipeline.train_stage import (
-    TrainingOutcome,
-    check_init_sources,
-    resolve_auto_batch_tokens,
-    train_as_worker,
-    train_model,
-)
+from mtkit.pipeline.train_stage import check_init_sources, resolve_auto_batch_tokens, train_as_worker, train_model
 from mtkit.recipe.recipe import validate_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import require_path
-from mtkit.training.config import TrainingConfig
-from mtkit.training.distributed import ProcessGroup, init_process_group, num_processes
+from mtkit.training.distributed import init_process_group, num_processes
 from mtkit.training.monitoring.log import Display, require_packages
 
 
@@ -151,11 +143,9 @@ def train_stages(
     started: float | None = None,
 ) -> Report:
     """Train the model of a checked recipe; see `train` and `run_stages`."""
-
-    def finish(run: Run) -> list[str]:
-        return [f"model: {run.folder.model}"]
-
-    return _train_and(finish, recipe, run_dir, fresh=fresh, display=display, started=started)
+    return _train_and(
+        lambda run: [f"model: {run.folder.model}"], recipe, run_dir, fresh=fresh, display=display, started=started
+    )
 
 
 def _train_and(
@@ -168,38 +158,26 @@ def _train_and(
     started: float | None,
 ) -> Report:
     """Train the model of a recipe, and then finish the run by a function that returns further lines of the report."""
-    _require_micro_batches(recipe.training)
+    processes, micro_batches = num_processes(), recipe.training.micro_batches
+    if processes > micro_batches:  # some would have nothing to do
+        raise RecipeError(
+            f"training.micro_batches: {micro_batches}, fewer than the {processes} processes, which divide the "
+            f"micro-batches of an update among them; set it to {processes} or a multiple, and training.batch_tokens "
+            f"(now {recipe.training.batch_tokens}) to the tokens of one micro-batch"
+        )
     require_packages(recipe.training.trackers)
     with init_process_group() as ranks:
         if not ranks.is_first:
             return Report(train_as_worker(recipe, run_dir, ranks), [], {})
         check_inputs(recipe)
         with open_run(recipe, run_dir, fresh=fresh, display=display, started=started) as run:
-            outcome = _prepare_and_train(run, ranks)
+            check_init_sources(run)
+            tokenizers = prepare_tokenizer(run)
+            corpora = prepare_corpus(run, tokenizers)
+            resolved = resolve_auto_batch_tokens(run, tokenizers, corpora)
+            ranks.barrier()  # workers can read tokenizer, corpora and recipe from here on, see train_as_worker
+            outcome = train_model(resolved, tokenizers, corpora, ranks)
             return _report(run, [outcome.message, *(finish(run) if outcome.finished else [])])
-
-
-def _require_micro_batches(training: TrainingConfig) -> None:
-    """Refuse more processes than micro-batches.
-
-    Raises:
-        RecipeError: some processes would have nothing to do.
-    """
-    if (processes := num_processes()) > training.micro_batches:
-        raise RecipeError(
-            f"training.micro_batches: {training.micro_batches}, fewer than the {processes} processes, which divide the "
-            f"micro-batches of an update among them; set it to {processes} or a multiple, and training.batch_tokens "
-            f"(now {training.batch_tokens}) to the tokens of one micro-batch"
-        )
-
-
-def _prepare_and_train(run: Run, ranks: ProcessGroup) -> TrainingOutcome:
-    check_init_sources(run)
-    tokenizers = prepare_tokenizer(run)
-    corpora = prepare_corpus(run, tokenizers)
-    run = resolve_auto_batch_tokens(run, tokenizers, corpora)
-    ranks.barrier()  # workers can read tokenizer, corpora and recipe from here on, see train_as_worker
-    return train_model(run, tokenizers, corpora, ranks)
 
 
 def train_tokenizer(recipe: Recipe, *, run_dir: Path | str | None = None, display: Display | None = None) -> Report:
@@ -215,14 +193,12 @@ def preprocess(recipe: Recipe, *, run_dir: Path | str | None = None, display: Di
     check_inputs(recipe)
     with open_run(recipe, run_dir, display=display) as run:
         corpora = prepare_corpus(run, prepare_tokenizer(run))
-        stores = [*corpora.train, *corpora.valid]
-        return _report(run, [_corpus_summary(store) for store in stores])
-
-
-def _corpus_summary(store: Store) -> str:
-    src, tgt = store.stats("src"), store.stats("tgt")
-    pairs = count_of(len(store), "pair")
-    return f"{store.folder}: {pairs}, {src.num_tokens:,} source and {tgt.num_tokens:,} target tokens"
+        lines = []
+        for store in (*corpora.train, *corpora.valid):
+            pairs, src, tgt = count_of(len(store), "pair"), store.stats("src"), store.stats("tgt")
+            tokens = f"{src.num_tokens:,} source and {tgt.num_tokens:,} target tokens"
+            lines.append(f"{store.folder}: {pairs}, {tokens}")
+        return _report(run, lines)
 
 
 def evaluate_run(run_dir: Path | str, *, display: Display | None = None) -> Report:

@@ -318,7 +318,10 @@ def build_validator(
     config, files = recipe.training.validation, recipe.corpus.valid_sets
     corpora = corpora_with_noise(recipe, files, valid, tokenizers)
     is_masked = recipe.training.objective.trains_encoder_only
-    search = _validation_search(recipe, valid)
+    # plain beam search up to twice the tokens of the longest reference and 10: a young model may never end
+    limit = 2 * max((store.stats("tgt").max_length for store in valid), default=0) + 11  # with the end of sentence
+    limit = min(limit, recipe.model.max_target_length() or limit)
+    search = recipe.search.limited_to(limit).with_plain_beam(config.beam_size)
     compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
     sentences = -(-config.sentences // max(1, len(valid)))  # of each set
     subsets = [
@@ -356,13 +359,6 @@ def build_validator(
     if command is not None:
         command.check(validator.sources(), validator.references())
     return validator
-
-
-def _validation_search(recipe: Recipe, valid: Sequence[Store]) -> SearchConfig:
-    """Plain beam search up to twice the tokens of the longest reference and 10: a young model may never end."""
-    limit = 2 * max((store.stats("tgt").max_length for store in valid), default=0) + 11  # with the end of sentence
-    limit = min(limit, recipe.model.max_target_length() or limit)
-    return recipe.search.limited_to(limit).with_plain_beam(recipe.training.validation.beam_size)
 
 
 def _set_name(number: int, files: CorpusFiles) -> str:

@@ -27,5 +27,5 @@ def new(
     from mtkit.cli.printing import print_lines
     from mtkit.pipeline.new_recipe import NewRecipeOptions, new_recipe, shell_word
 
-    recipe = new_recipe(src, tgt, NewRecipeOptions(src_lang, tgt_lang, docid, valid, test, output))
-    print_lines([*recipe.notes, f"next: mtkit run {shell_word(recipe.path)}"])
+    recipe, notes = new_recipe(src, tgt, NewRecipeOptions(src_lang, tgt_lang, docid, valid, test, output))
+    print_lines([*notes, f"next: mtkit run {shell_word(recipe)}"])

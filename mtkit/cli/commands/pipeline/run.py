@@ -132,6 +132,5 @@ def _write_recipe(src: Path, words: list[str], options: NewRecipeOptions, run_di
     tgt, *overrides = words
     plan = plan_recipe(src, Path(tgt), options)
     plan.forbid_overwrite(overrides, run_dir, fresh=fresh)
-    recipe = plan.write()
-    print_notes(recipe.notes)
-    return recipe.path
+    print_notes(plan.write())
+    return plan.output
