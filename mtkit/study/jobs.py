@@ -28,14 +28,11 @@ from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
 from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
 from mtkit.pipeline.run_folder import RunFolder, save_recipe
 from mtkit.recipe.paths import to_plain
-from mtkit.recipe.sections import Recipe
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import Display
 from mtkit.training.pending_signal import PendingSignal
 
 POLL_SECONDS = 0.2  # between two checks of the processes
-
-ALLOWED = ["--allow-commands"]  # of the study, which was asked
 _ERROR_PREFIX = "mtkit: error: "  # start of a command's error message
 
 
@@ -60,19 +57,15 @@ def gpu_slots(names: Sequence[str]) -> list[DeviceSlot]:
         UsageError: a name is not that of a GPU, or the GPU does not exist.
     """
     slots = []
+    present = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     for name in names:
         device = parse_device(name)
         if device.type != "cuda":
             raise UsageError(f"device {name}: not a GPU such as cuda:0; --parallel N divides the CPU")
-        visible = _visible_devices(torch.cuda.device_count())
-        slots.append(DeviceSlot(name, {"CUDA_VISIBLE_DEVICES": visible[device.index or 0]}))
+        number = device.index or 0
+        visible = present.split(",")[number] if present else str(number)
+        slots.append(DeviceSlot(name, {"CUDA_VISIBLE_DEVICES": visible}))
     return slots
-
-
-def _visible_devices(count: int) -> list[str]:
-    """Value of CUDA_VISIBLE_DEVICES that selects each of the `count` GPUs that this process sees."""
-    own = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return own.split(",") if own else [str(number) for number in range(count)]
 
 
 def prepare_runs(runs: Sequence[StudyRun], *, fresh: bool, display: Display) -> None:
@@ -92,7 +85,11 @@ def prepare_runs(runs: Sequence[StudyRun], *, fresh: bool, display: Display) -> 
     """
     originals: dict[str, RunFolder] = {}
     for run in runs:
-        key = _corpus_key(run.recipe)
+        corpus, tokenizer = to_plain(run.recipe.corpus), to_plain(run.recipe.tokenizer)
+        for key in ("root", "test"):
+            del corpus[key]
+        del tokenizer["subword_regularization"], tokenizer["robustness"]
+        key = json.dumps([corpus, tokenizer])  # equal for recipes with the same tokenizer and binary corpus
         if fresh or not run.is_finished():
             _prepare_run(run, originals.get(key), fresh=fresh, display=display)
         # the lexicon is the last file that preparation writes
@@ -100,20 +97,16 @@ def prepare_runs(runs: Sequence[StudyRun], *, fresh: bool, display: Display) -> 
             originals.setdefault(key, run.folder)
 
 
-def _corpus_key(recipe: Recipe) -> str:
-    """Key that is equal for recipes with the same tokenizer and binary corpus."""
-    corpus, tokenizer = to_plain(recipe.corpus), to_plain(recipe.tokenizer)
-    for key in ("root", "test"):
-        del corpus[key]
-    del tokenizer["subword_regularization"], tokenizer["robustness"]
-    return json.dumps([corpus, tokenizer])
-
-
 def _prepare_run(run: StudyRun, original: RunFolder | None, *, fresh: bool, display: Display) -> None:
     if original is None:
         check_inputs(run.recipe)
     if run.source is not None and not run.source.is_finished():
-        _save_recipe(run, fresh=fresh)
+        # the run cannot be opened without the model that initialises it: only its recipe is written
+        with RunLock(run.folder.path):
+            if fresh:
+                run.folder.delete_training()
+            if not run.folder.has_training():
+                save_recipe(run.recipe, run.folder.recipe)
         return
     with open_run(run.recipe, run.folder.path, fresh=fresh, display=display) as opened:
         folder = opened.folder
@@ -124,15 +117,6 @@ def _prepare_run(run: StudyRun, original: RunFolder | None, *, fresh: bool, disp
         elif not folder.tokenizer.is_dir():
             _link_folder(original.tokenizer, folder.tokenizer)
             _link_folder(original.corpus, folder.corpus)
-
-
-def _save_recipe(run: StudyRun, *, fresh: bool) -> None:
-    """Write the recipe of a run that waits for the model which initialises it; without that it cannot be opened."""
-    with RunLock(run.folder.path):
-        if fresh:
-            run.folder.delete_training()
-        if not run.folder.has_training():
-            save_recipe(run.recipe, run.folder.recipe)
 
 
 def _link_folder(original: Path, link: Path) -> None:
@@ -180,26 +164,24 @@ class Job:
         code = self.process.returncode
         if code == 0:
             return "done"
-        reason = self._error_message()
-        if code < 0 or code == ComputeError.exit_code:
-            killed = f"killed by signal {-code} (9: out of memory)"
-            reason = reason or (killed if code < 0 else f"exit code {code}; see {self.output(self.run)}")
-            self.run.note_failure(reason)
-            return f"failed: {reason}"
-        error = MtkitError(f"{self.run.label}: {reason or f'exit code {code}; see {self.output(self.run)}'}")
-        error.exit_code = code
-        raise error
-
-    def _error_message(self) -> str:
         path = self.output(self.run)
         with translate_read_errors(path):
             output = path.read_text(encoding="utf-8", errors="replace")
-        return output.rpartition(_ERROR_PREFIX)[2].strip() if _ERROR_PREFIX in output else ""
+        reason = output.rpartition(_ERROR_PREFIX)[2].strip() if _ERROR_PREFIX in output else ""
+        if code < 0 or code == ComputeError.exit_code:
+            killed = f"killed by signal {-code} (9: out of memory)"
+            reason = reason or (killed if code < 0 else f"exit code {code}; see {path}")
+            self.run.note_failure(reason)
+            return f"failed: {reason}"
+        error = MtkitError(f"{self.run.label}: {reason or f'exit code {code}; see {path}'}")
+        error.exit_code = code
+        raise error
 
 
 def mtkit_run(run: StudyRun) -> list[str]:
     """Command that trains and scores a run from the recipe in its folder, or resumes it."""
-    return [sys.executable, "-m", "mtkit", "run", *ALLOWED, str(run.folder.recipe), "--run-dir", str(run.folder.path)]
+    words = ["run", "--allow-commands", str(run.folder.recipe), "--run-dir", str(run.folder.path)]  # the study asked
+    return [sys.executable, "-m", "mtkit", *words]
 
 
 def run_jobs(
@@ -247,18 +229,16 @@ class JobPool:
         self.command = command
 
     def start_ready(self, waiting: list[StudyRun]) -> None:
-        """Start runs while there are free slots, and remove them from `waiting`."""
-        while self.free_slots and (run := self._next_ready(waiting)) is not None:
+        """Start runs whose source and teacher have ended while there are free slots; remove them from `waiting`."""
+        while self.free_slots:
+            unfinished = {id(run) for run in [*waiting, *(job.run for job in self.jobs)]}
+            run = next((each for each in waiting if unfinished.isdisjoint(map(id, each.required))), None)
+            if run is None:
+                return
             waiting.remove(run)
-            if not _check_required(run):
-                continue
-            self.jobs.append(Job.start(run, self.free_slots.pop(), self.command(run)))
-            self._notify(f"{run.label}: started, {len(waiting)} waiting; in {run.folder.path}")
-
-    def _next_ready(self, waiting: Sequence[StudyRun]) -> StudyRun | None:
-        """First run whose source and teacher have ended; None if there is none."""
-        unfinished = {id(run) for run in [*waiting, *(job.run for job in self.jobs)]}
-        return next((run for run in waiting if unfinished.isdisjoint(map(id, run.required))), None)
+            if _check_required(run):
+                self.jobs.append(Job.start(run, self.free_slots.pop(), self.command(run)))
+                self._notify(f"{run.label}: started, {len(waiting)} waiting; in {run.folder.path}")
 
     def collect_finished(self) -> list[StudyRun]:
         """Remove jobs whose process has ended, and free their slots; returns the runs that succeeded.

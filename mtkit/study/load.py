@@ -1,4 +1,4 @@
-"""Study files: read and checked, with a recipe for each variant, before anything is trained."""
+"""Study files: the variants of a recipe and how they are compared, read and checked before anything is trained."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Annotated
 
-from mtkit.corpus.config import ParallelFiles
+from mtkit.config import Limits, config
 from mtkit.errors import MissingInputError, RecipeError
-from mtkit.recipe.located import LocatedValue
+from mtkit.recipe.located import LocatedValue, Origin
 from mtkit.recipe.paths import builtin_files, resolve_recipe_path
 from mtkit.recipe.recipe import build_recipe, forbid_commands
 from mtkit.recipe.schema import build, summarise_errors
@@ -18,8 +19,61 @@ from mtkit.recipe.sections import Recipe
 from mtkit.recipe.suggestions import suggest
 from mtkit.recipe.tree import apply_overrides, base_path, merge, nest_dotted_keys, nested, read_tree
 from mtkit.recipe.yaml_reader import read_yaml_file
-from mtkit.study.config import StudyConfig, empty
 from mtkit.training.objectives.config import DistillationConfig
+
+VariantName = Annotated[str, Limits(pattern=r"^\w[\w.+=-]*\Z")]  # name of a folder
+Seed = Annotated[int, Limits(ge=0, lt=2**63)]
+NumWords = Annotated[int, Limits(gt=0)]
+LearningRate = Annotated[float, Limits(gt=0)]
+
+
+def empty() -> LocatedValue:
+    """Empty partial recipe."""
+    return LocatedValue({}, Origin("", Path(), from_file=False))
+
+
+@config
+class StudyConfig:
+    """Variants of one recipe, each trained from every seed.
+
+    `common` and each variant are partial recipes. The recipe of a variant is base, then `common`, then the variant,
+    merged like a recipe and its `base:`.
+    """
+
+    name: VariantName  # name of the folder, runs/NAME
+    base: str  # recipe: a file, relative to this one, or the name of a built-in recipe
+    common: LocatedValue = field(default_factory=empty)  # partial recipe that all variants share
+    variants: dict[VariantName, LocatedValue] = field(default_factory=dict)  # partial recipes by name
+    # more variants: recipes of their own, files or names of built-in recipes; `common` and `grid` change them too
+    recipes: dict[VariantName, str] = field(default_factory=dict)
+    # values by the path of their key; every combination is a variant
+    grid: dict[str, Annotated[list[LocatedValue], Limits(min_length=1)]] = field(default_factory=dict)
+    # variant: the variant whose trained model it is initialised from
+    init_from_variant: dict[str, str] = field(default_factory=dict)
+    # variant whose objective is distillation: the variant whose trained model is its teacher
+    teacher_variant: dict[str, str] = field(default_factory=dict)
+    # variant: learning rates to try with the first seed; the one with the lowest loss on valid is that of the variant
+    learning_rates: dict[str, Annotated[list[LearningRate], Limits(min_length=1)]] = field(default_factory=dict)
+    # three seeds are enough for a standard deviation
+    seeds: Annotated[list[Seed], Limits(min_length=1)] = field(default_factory=lambda: [1, 2, 3])
+    # test sets of the comparison; null: the recipe's first. The table has the first; claims have the lines of all
+    test: str | list[str] | None = None
+    baseline: str | None = None  # variant that the others are tested against; null: the first
+    # also report BLEU by source length: maximum number of words of each group; longer sources are a group of their own
+    bleu_by_length: list[NumWords] = field(default_factory=list)
+    exposure_bias: bool = False  # also measure free-running loss and repetition
+
+    def __post_init__(self) -> None:
+        if not self.variants and not self.grid and not self.recipes:
+            raise ValueError("variants: nothing to compare; add variants or a grid")
+        for seed in self.seeds:
+            if self.seeds.count(seed) > 1:
+                raise ValueError(f"seeds: {seed} occurs twice; equal seeds give equal runs")
+        for variant in self.variants.keys() & self.recipes.keys():
+            raise ValueError(f"recipes: {variant} is one of variants too; give it another name")
+        if any(above <= below for below, above in zip(self.bleu_by_length, self.bleu_by_length[1:], strict=False)):
+            raise ValueError(f"bleu_by_length: {self.bleu_by_length} is not ascending; sort the limits")
+
 
 # keys that a variant may not set, with the reason
 _RESERVED_KEYS = {
@@ -66,36 +120,29 @@ def read_study(name_or_path: str, overrides: Sequence[str] = (), *, allow_comman
     if not isinstance(tree.value, dict):
         known = ", ".join(field.name for field in fields(StudyConfig))
         raise RecipeError(f"{tree.origin.location}: a study is a mapping with the keys {known}")
-    if _is_recipe(tree.value):
+    of_recipes, of_studies = ({field.name for field in fields(cls)} for cls in (Recipe, StudyConfig))
+    keys = tree.value.keys() - {"name", "base"}  # which both have
+    if keys & of_recipes and not keys & of_studies:
         raise RecipeError(
             f"{name_or_path}: a recipe, not a study; run it with mtkit run {name_or_path}, or compare variants of it "
             f"in a study with base: {name_or_path}"
         )
     if "common" in tree.value:  # before an override of one of its keys
         tree.value["common"] = nest_dotted_keys(tree.value["common"], errors)
-    tree = apply_overrides(tree, [_as_common_override(text) for text in overrides], Path.cwd(), errors)
-    config: StudyConfig = build(StudyConfig, tree, errors)
-    recipes = _recipes(config, tree, allow_commands=allow_commands)
-    _check_names(config, tree, recipes)
-    baseline = config.baseline or next(iter(recipes))
-    tests = config.test or next(iter(recipes[baseline].corpus.test), "")
+    redirected = []  # a key of a recipe is one of `common`
+    for override in overrides:
+        section = override.partition("=")[0].partition(".")[0]
+        redirected.append(f"common.{override}" if section in of_recipes - {"name"} else override)
+    tree = apply_overrides(tree, redirected, Path.cwd(), errors)
+    study: StudyConfig = build(StudyConfig, tree, errors)
+    recipes = _recipes(study, tree, allow_commands=allow_commands)
+    _check_names(study, tree, recipes)
+    baseline = study.baseline or next(iter(recipes))
+    tests = study.test or next(iter(recipes[baseline].corpus.test), "")
     tests = [tests] if isinstance(tests, str) else tests
     for test in tests:
         _check_test_set(recipes, tree, baseline=baseline, test=test)
-    return Study(config, recipes, baseline, tests)
-
-
-def _is_recipe(content: Mapping[str, LocatedValue]) -> bool:
-    """Return whether keys are those of a recipe and none of a study, apart from `name` and `base`, which both have."""
-    of_recipes, of_studies = ({field.name for field in fields(cls)} for cls in (Recipe, StudyConfig))
-    keys = content.keys() - {"name", "base"}
-    return bool(keys & of_recipes) and not keys & of_studies
-
-
-def _as_common_override(override: str) -> str:
-    """Redirect the override of a recipe's key to `common`."""
-    sections = {field.name for field in fields(Recipe)} - {"name"}
-    return f"common.{override}" if override.partition("=")[0].partition(".")[0] in sections else override
+    return Study(study, recipes, baseline, tests)
 
 
 def _recipes(config: StudyConfig, tree: LocatedValue, *, allow_commands: bool) -> dict[str, Recipe]:
@@ -227,14 +274,11 @@ def _check_test_set(recipes: Mapping[str, Recipe], tree: LocatedValue, *, baseli
             f"{location}: test: {test or 'none'}: no such test set{suggest(test, list(tests)) if tests else ''}"
         )
     for name, recipe in recipes.items():
-        if test not in recipe.corpus.test or _files(recipe.corpus.test[test]) != _files(tests[test]):
+        files = recipe.corpus.test.get(test)
+        if files is None or (files.src, files.tgt) != (tests[test].src, tests[test].tgt):
             raise RecipeError(f"{location}: test: {test}: {name} and {baseline} have different test files of this name")
         if "bleu" not in recipe.evaluation.metrics:
             raise RecipeError(f"{location}: {name}: evaluation.metrics: a study compares by BLEU; add bleu")
-
-
-def _files(text: ParallelFiles) -> tuple[Path, Path]:
-    return text.src, text.tgt
 
 
 Grid = Mapping[str, Sequence[LocatedValue]]
@@ -261,20 +305,19 @@ def variant_grid(variants: Mapping[str, LocatedValue], grid: Grid) -> dict[str, 
 
 
 def _cells(grid: Grid) -> Iterator[tuple[list[str], LocatedValue]]:
-    """Labels and partial recipe of each combination of grid values."""
+    """Labels and partial recipe of each combination of grid values.
+
+    The label of a value is such as `warmup=400`; a mapping is named by its kind or, without one, by its index from 0.
+    """
     axes = [[(path, number, value) for number, value in enumerate(values)] for path, values in grid.items()]
     for coordinates in itertools.product(*axes):
-        cell = empty()
-        for path, _, value in coordinates:
+        cell, labels = empty(), []
+        for path, number, value in coordinates:
             cell = merge(cell, nested(path, value))
-        yield [_label(path, number, value) for path, number, value in coordinates], cell
-
-
-def _label(path: str, number: int, value: LocatedValue) -> str:
-    """Label of a grid value: `warmup=400`; a mapping is named by its kind or, without one, by its index from 0."""
-    key = path.removesuffix(".kind").rpartition(".")[2]
-    plain = value.to_plain()
-    if isinstance(plain, dict):
-        plain = plain.get("kind", number)
-    text = str(number) if isinstance(plain, list) else "none" if plain is None else str(plain).lower()
-    return f"{key}=" + re.sub(r"[^\w.-]", "-", text)
+            key = path.removesuffix(".kind").rpartition(".")[2]
+            plain = value.to_plain()
+            if isinstance(plain, dict):
+                plain = plain.get("kind", number)
+            text = str(number) if isinstance(plain, list) else "none" if plain is None else str(plain).lower()
+            labels.append(f"{key}=" + re.sub(r"[^\w.-]", "-", text))
+        yield labels, cell

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
 from mtkit.corpus.order.loader import eval_batches
-from mtkit.corpus.store import MANIFEST, Store
+from mtkit.corpus.store import MANIFEST
 from mtkit.errors import DamagedError
 from mtkit.evaluation.score import bleu_of
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
@@ -70,21 +70,16 @@ def free_running_loss(folder: RunFolder) -> float:
         cached = read_json(path, CachedLoss)
         if cached and cached["measured"] == measured:
             return float(cached["nats_per_token"])
-    loss = _measure(read_model(folder.model).model.to(default_device()), valid)
+    model, objective = read_model(folder.model).model.to(default_device()), CrossEntropy(FreeRunning(), 0.0)
+    nats, tokens = 0.0, 0
+    with torch.no_grad():
+        for batch in chain.from_iterable(eval_batches(store, batch_tokens=BATCH_TOKENS) for store in valid):
+            losses = model(batch.to(default_device()), objective)
+            nats += float(losses.sum)
+            tokens += losses.tokens
+    loss = nats / max(tokens, 1)
     write_record(path, {"measured": measured, "nats_per_token": loss})
     return loss
-
-
-@torch.no_grad()
-def _measure(model: TranslationModel, valid: Sequence[Store]) -> float:
-    objective = CrossEntropy(FreeRunning(), 0.0)
-    total, tokens = 0.0, 0
-    batches = (eval_batches(store, batch_tokens=BATCH_TOKENS) for store in valid)
-    for batch in chain.from_iterable(batches):
-        losses = model(batch.to(default_device()), objective)
-        total += float(losses.sum)
-        tokens += losses.tokens
-    return total / max(tokens, 1)
 
 
 def group_names(limits: Sequence[int]) -> list[str]:

@@ -12,8 +12,7 @@ from typing import Any
 from mtkit.display import Table, TableFormat
 from mtkit.evaluation.comparison import Comparison, compare
 from mtkit.evaluation.word_statistics import repetition_rate
-from mtkit.study.config import StudyConfig
-from mtkit.study.load import Study
+from mtkit.study.load import Study, StudyConfig
 from mtkit.study.measures import group_names, lines_by_length
 from mtkit.study.runs import RunResult, RunState, StudyRun, run_result
 from mtkit.text.lines import read_lines
@@ -103,9 +102,17 @@ def compare_runs(study: Study, runs: Sequence[StudyRun]) -> StudyResults:
         _row(study, variant, [result for result in results if result.run.variant == variant], tests)
         for variant in study.recipes
     ]
-    signature = next((_signature(test) for test in tests.values() if test), "")
+    signature = ""
+    for test in filter(None, tests.values()):  # all have the same settings
+        bleu = next(iter(test.scores.values())).values["bleu"]
+        signature = f"{test.tests[0].removeprefix('bootstrap: paired, ')}; {bleu.signature}"
+        break
     repetition = repetition_rate(_reference(study)) if study.config.exposure_bias else None
-    return StudyResults(study, rows, signature, _lines_by_length(study), repetition)
+    limits, counts = study.config.bleu_by_length, dict[str, int]()
+    if limits:
+        srcs = list(read_lines(study.recipes[study.baseline].corpus.test[study.test].src))
+        counts = {name: len(indices) for name, indices in lines_by_length(srcs, limits).items()}
+    return StudyResults(study, rows, signature, counts, repetition)
 
 
 def _row(
@@ -122,13 +129,6 @@ def _row(
     )
 
 
-def _lines_by_length(study: Study) -> dict[str, int]:
-    if not study.config.bleu_by_length:
-        return {}
-    srcs = list(read_lines(study.recipes[study.baseline].corpus.test[study.test].src))
-    return {name: len(indices) for name, indices in lines_by_length(srcs, study.config.bleu_by_length).items()}
-
-
 def _reference(study: Study) -> list[str]:
     return list(read_lines(study.recipes[study.baseline].corpus.test[study.test].tgt))
 
@@ -142,12 +142,6 @@ def _test_significance(study: Study, results: Sequence[RunResult]) -> Comparison
     lang = recipe.corpus.language_of_target(recipe.corpus.test[study.test])
     hyps = {study.baseline: hyps[study.baseline], **hyps}
     return compare(hyps, [ref], ["bleu"], tgt_lang=lang, tokenize=recipe.evaluation.tokenize)
-
-
-def _signature(test: Comparison) -> str:
-    """The settings of the test of BLEU by bootstrap."""
-    bleu = next(iter(test.scores.values())).values["bleu"]
-    return f"{test.tests[0].removeprefix('bootstrap: paired, ')}; {bleu.signature}"
 
 
 @dataclass(frozen=True)
@@ -203,18 +197,14 @@ def _cells(row: VariantRow, results: StudyResults) -> list[str]:
     )
     shown = [f"{p:.3f}" if seed in translating else "-" for seed, p in row.p_values.items()]
     p_values = "baseline" if is_baseline else " ".join(shown)
-    return [row.variant, parameters, *metrics, p_values, _run_counts(row)]
+    others = [f"{row.count(state)} {state}" for state in (RunState.failed, RunState.unfinished) if row.count(state)]
+    counts = ", ".join([str(row.count(RunState.finished)), *others])  # `3`, or `1, 1 failed, 1 unfinished`
+    return [row.variant, parameters, *metrics, p_values, counts]
 
 
 def _translating_seeds(row: VariantRow) -> set[int]:
     """Seeds whose run translates at all."""
     return {result.run.seed for result in row.results if result.metrics.get("bleu", 0) >= MIN_BLEU}
-
-
-def _run_counts(row: VariantRow) -> str:
-    """`3`, or `1, 1 failed, 1 unfinished`."""
-    others = [f"{row.count(state)} {state}" for state in (RunState.failed, RunState.unfinished) if row.count(state)]
-    return ", ".join([str(row.count(RunState.finished)), *others])
 
 
 def study_table(results: StudyResults) -> Table:
@@ -272,6 +262,18 @@ def as_csv(results: StudyResults) -> str:
 def as_json(results: StudyResults) -> dict[str, Any]:
     """All results, run by run."""
     study = results.study
+    variants = {
+        row.variant: {
+            "parameters": row.parameters,
+            "metrics": {name: {"mean": metric.mean, "std": metric.std} for name, metric in row.metrics.items()},
+            "p_values": {str(seed): p for seed, p in row.p_values.items()},
+            "runs": {
+                str(one.run.seed): {"state": one.state.value, "reason": one.reason, **one.metrics}
+                for one in row.results
+            },
+        }
+        for row in results.rows
+    }
     return {
         "study": study.config.name,
         "test": study.test,
@@ -279,16 +281,5 @@ def as_json(results: StudyResults) -> dict[str, Any]:
         "seeds": study.config.seeds,
         "signature": results.signature,
         "lines_by_length": dict(results.lines_by_length),
-        "variants": {row.variant: _row_as_json(row) for row in results.rows},
-    }
-
-
-def _row_as_json(row: VariantRow) -> dict[str, Any]:
-    return {
-        "parameters": row.parameters,
-        "metrics": {name: {"mean": metric.mean, "std": metric.std} for name, metric in row.metrics.items()},
-        "p_values": {str(seed): p for seed, p in row.p_values.items()},
-        "runs": {
-            str(one.run.seed): {"state": one.state.value, "reason": one.reason, **one.metrics} for one in row.results
-        },
+        "variants": variants,
     }

@@ -64,7 +64,7 @@ def _loss(run: StudyRun) -> float | None:
 
 
 def report_study(study: Study, folder: Path) -> StudyReport:
-    """Compare the runs that are finished so far, and write the report.
+    """Compare the runs that are finished so far; write the tables, and the plots if matplotlib is installed.
 
     Raises:
         MissingInputError: no run has finished or failed, or a file of a run is missing.
@@ -79,7 +79,14 @@ def report_study(study: Study, folder: Path) -> StudyReport:
             f"{folder}: none of the {len(runs)} runs of this study has finished with these settings; omit "
             "--report-only to train them, or name their folder with --run-dir"
         )
-    return StudyReport(results, write_results(results, folder))
+    with translate_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "results.md", markdown(results))
+    write_text(folder / "results.csv", as_csv(results))
+    write_json(folder / "results.json", as_json(results))
+    plots = {"curves.png": plot_curves, "bleu_by_length.png": plot_bleu_by_length}
+    drawn = [name for name, plot in plots.items() if is_installed() and plot(results, folder / name)]
+    return StudyReport(results, [folder / name for name in ("results.md", "results.csv", "results.json", *drawn)])
 
 
 def plan(study: Study, runs: Sequence[StudyRun], *, num_slots: int) -> tuple[Table, list[str]]:
@@ -168,28 +175,6 @@ def with_rates(study: Study, rates: Mapping[str, float]) -> Study:
     return replace(study, recipes=recipes, rates=rates)
 
 
-MARKDOWN, CSV, JSON = "results.md", "results.csv", "results.json"
-
-
-def write_results(results: StudyResults, folder: Path) -> list[Path]:
-    """Write the table as Markdown, CSV and JSON, and the plots if matplotlib is installed.
-
-    Returns:
-        Paths of the files written.
-
-    Raises:
-        ReadWriteError: the folder cannot be written.
-    """
-    with translate_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / MARKDOWN, markdown(results))
-    write_text(folder / CSV, as_csv(results))
-    write_json(folder / JSON, as_json(results))
-    plots = {"curves.png": plot_curves, "bleu_by_length.png": plot_bleu_by_length}
-    drawn = [name for name, plot in plots.items() if is_installed() and plot(results, folder / name)]
-    return [folder / name for name in (MARKDOWN, CSV, JSON, *drawn)]
-
-
 def plot_curves(results: StudyResults, path: Path) -> bool:
     """Draw validation loss and BLEU of all variants, each the mean over its seeds; False if there is nothing to draw.
 
@@ -238,12 +223,10 @@ def plot_bleu_by_length(results: StudyResults, path: Path) -> bool:
         ReadWriteError: the file cannot be written.
     """
     groups = [LengthGroup(name, lines) for name, lines in results.lines_by_length.items() if lines]
-    systems = [_bleu_of_groups(row, groups) for row in results.rows if row.metrics]
+    systems = []
+    for row in (each for each in results.rows if each.metrics):
+        bleu = [row.metrics[f"bleu {group.name}"] for group in groups]
+        systems.append(BleuByLength(row.variant, [each.mean for each in bleu], [each.std or 0.0 for each in bleu]))
     if groups and systems:
         draw_bleu_by_length(groups, systems, path, whiskers="standard deviation of seeds")
     return bool(groups and systems)
-
-
-def _bleu_of_groups(row: VariantRow, groups: Sequence[LengthGroup]) -> BleuByLength:
-    bleu = [row.metrics[f"bleu {group.name}"] for group in groups]
-    return BleuByLength(row.variant, [each.mean for each in bleu], [each.std or 0.0 for each in bleu])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -19,8 +20,7 @@ from mtkit.pipeline.run_folder import RunFolder, read_json
 from mtkit.pipeline.score_test_sets import is_scored
 from mtkit.recipe.recipe import load_saved
 from mtkit.recipe.sections import Recipe
-from mtkit.study.config import StudyConfig
-from mtkit.study.load import Study
+from mtkit.study.load import Study, StudyConfig
 from mtkit.study.measures import bleu_of_length_groups, free_running_loss
 from mtkit.text.lines import read_lines
 from mtkit.training.monitoring.log import logged_events
@@ -131,17 +131,14 @@ def study_folder(study: Study, run_dir: Path | None) -> Path:
 
 def runs_of(study: Study, folder: Path) -> list[StudyRun]:
     """All runs, seed by seed, so that every variant has a result early; a run follows its source and its teacher."""
-    return [run for seed in study.config.seeds for run in _of_seed(study, folder, seed)]
-
-
-def _of_seed(study: Study, folder: Path, seed: int) -> Iterator[StudyRun]:
     source_of, teacher_of = study.config.init_from_variant, study.config.teacher_variant
-    runs: dict[str, StudyRun] = {}
+    runs: dict[tuple[str, int], StudyRun] = {}
     # stable: otherwise the file's order
-    for variant in sorted(study.recipes, key=lambda name: name in source_of or name in teacher_of):
+    variants = sorted(study.recipes, key=lambda name: name in source_of or name in teacher_of)
+    for seed, variant in itertools.product(study.config.seeds, variants):
         recipe = study.recipes[variant]
-        source = runs[source_of[variant]] if variant in source_of else None
-        teacher = runs[teacher_of[variant]] if variant in teacher_of else None
+        source = runs[source_of[variant], seed] if variant in source_of else None
+        teacher = runs[teacher_of[variant], seed] if variant in teacher_of else None
         training = replace(recipe.training, seed=seed)
         if source is not None:
             training = replace(training, init_from=source.folder.path)
@@ -150,10 +147,9 @@ def _of_seed(study: Study, folder: Path, seed: int) -> Iterator[StudyRun]:
         corpus = replace(recipe.corpus, test={test: recipe.corpus.test[test] for test in study.tests})
         recipe = replace(recipe, name=f"{study.config.name}-{variant}-{seed}", corpus=corpus, training=training)
         name = f"{variant}@{study.rates[variant]:g}" if variant in study.rates else variant
-        runs[variant] = StudyRun(
-            variant, seed, recipe, RunFolder(folder / name / f"seed-{seed}"), study.test, source, teacher
-        )
-        yield runs[variant]
+        run_folder = RunFolder(folder / name / f"seed-{seed}")
+        runs[variant, seed] = StudyRun(variant, seed, recipe, run_folder, study.test, source, teacher)
+    return list(runs.values())
 
 
 class RunState(StrEnum):
@@ -198,8 +194,17 @@ def run_result(run: StudyRun, config: StudyConfig | None = None) -> RunResult:
     hyps = list(read_lines(run.folder.hyps(run.test)))
     report = run.folder.read_report()
     metrics = _metrics(report["train"], report["test"][run.test], events, lines=len(hyps))
-    if config is not None:
-        metrics |= _optional_metrics(run, config, hyps)
+    if config is not None and config.bleu_by_length:
+        files = run.recipe.corpus.test[run.test]
+        srcs, refs = list(read_lines(files.src)), list(read_lines(files.tgt))
+        lang = run.recipe.corpus.language_of_target(files)
+        tokenizer = choose_tokenizer(refs, lang, run.recipe.evaluation.tokenize)
+        groups = bleu_of_length_groups(srcs, hyps, refs, config.bleu_by_length, tokenize=tokenizer.name)
+        metrics |= {f"bleu {name}": value for name, value in groups.items()}
+    if config is not None and config.exposure_bias:
+        metrics["repetition"] = repetition_rate(hyps)
+        if run.recipe.corpus.valid is not None:
+            metrics["free_running_loss"] = free_running_loss(run.folder)
     return RunResult(run, RunState.finished, "", parameters, metrics, hyps)
 
 
@@ -212,21 +217,4 @@ def _metrics(train: Any, test: Any, events: list[dict[str, Any]], *, lines: int)
         metrics["loss"] = loss
     if test.get("seconds"):
         metrics["lines_per_second"] = lines / test["seconds"]
-    return metrics
-
-
-def _optional_metrics(run: StudyRun, config: StudyConfig, hyps: list[str]) -> dict[str, float]:
-    """Metrics that only some studies measure."""
-    metrics: dict[str, float] = {}
-    if config.bleu_by_length:
-        files = run.recipe.corpus.test[run.test]
-        srcs, refs = list(read_lines(files.src)), list(read_lines(files.tgt))
-        lang = run.recipe.corpus.language_of_target(files)
-        tokenizer = choose_tokenizer(refs, lang, run.recipe.evaluation.tokenize)
-        groups = bleu_of_length_groups(srcs, hyps, refs, config.bleu_by_length, tokenize=tokenizer.name)
-        metrics |= {f"bleu {name}": value for name, value in groups.items()}
-    if config.exposure_bias:
-        metrics["repetition"] = repetition_rate(hyps)
-        if run.recipe.corpus.valid is not None:
-            metrics["free_running_loss"] = free_running_loss(run.folder)
     return metrics

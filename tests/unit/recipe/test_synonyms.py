@@ -14,7 +14,7 @@ from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS
 from mtkit.recipe.type_hints import field_types, has_path, key_paths, kind_of, unwrap_hint
-from mtkit.study.config import StudyConfig
+from mtkit.study.load import StudyConfig
 from tests.toy.sampling import sampled
 from tests.toy.studies import RECIPE
 from tests.unit.house.source_code import FILES, PACKAGE, ROOT
