@@ -229,20 +229,14 @@ def read_claim(name_or_path: str, overrides: list[str]) -> Claim:
     """
     name, config = read_config(name_or_path)
     study = read_study(config.study, [*config.overrides, *overrides])
-    needed = dict.fromkeys(map(config.variant_of, [*config.system_names(), *config.systems]))
-    variants = list(study.recipes)
-    unknown = [each for each in needed if each not in variants]
+    variants, known = dict.fromkeys(map(config.variant_of, [*config.system_names(), *config.systems])), study.recipes
+    unknown = [each for each in variants if each not in known]
     if unknown:
+        place = f"no such variant in {config.study}"
         raise RecipeError(
-            summarise_errors(
-                [f"{name}: {each}: no such variant in {config.study}{suggest(each, variants)}" for each in unknown]
-            )
+            summarise_errors([f"{name}: {each}: {place}{suggest(each, list(known))}" for each in unknown])
         )
-    return Claim(name, config, _reduced(study, set(needed)), overrides)
-
-
-def _reduced(study: Study, variants: set[str]) -> Study:
     dependencies = (study.config.init_from_variant, study.config.teacher_variant)
     sources = {source_of[each] for source_of in dependencies for each in variants if each in source_of}
-    needed = {name: recipe for name, recipe in study.recipes.items() if name in variants | sources}
-    return replace(study, recipes=needed, baseline=next(iter(needed)))
+    needed = {variant: recipe for variant, recipe in known.items() if variant in variants or variant in sources}
+    return Claim(name, config, replace(study, recipes=needed, baseline=next(iter(needed))), overrides)

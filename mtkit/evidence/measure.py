@@ -7,9 +7,9 @@ import datetime
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -110,16 +110,14 @@ class Measurements:
         """
         key = self._key(system, check)
         return {
-            run.seed: self.records.value(run, key, lambda run=run: self._value(run, system, check))  # type: ignore[misc]
+            run.seed: self.records.value(run, key, partial(self._value, run, system, check))
             for run in self.runs_of_system(system)
         }
 
     def statistics(self, system: str) -> Mapping[int, Floats]:
         """BLEU statistics of each seed's translations, [L, 10]."""
         return {
-            run.seed: unpack(
-                self.records.statistics(run, self._changes(system), lambda run=run: self._packed(run, system))  # type: ignore[misc]
-            )
+            run.seed: unpack(self.records.statistics(run, self._changes(system), partial(self._packed, run, system)))
             for run in self.runs_of_system(system)
         }
 
@@ -151,10 +149,7 @@ class Measurements:
             is_long = np.isin(np.arange(len(self.refs)), long)
             return [(1.0, is_long), (-1.0, ~is_long)]
         least, largest = (0, math.inf) if check.words is None else check.words
-        return [(1.0, self._lines(least, largest))]
-
-    def _lines(self, least: float, largest: float) -> NDArray[np.bool_]:
-        return np.array([least <= len(src.split()) <= largest for src in self.srcs], dtype=np.bool_)
+        return [(1.0, np.array([least <= len(src.split()) <= largest for src in self.srcs], dtype=np.bool_))]
 
     def _value(self, run: StudyRun, system: str, check: CheckConfig) -> float:
         match check.metric:
@@ -197,7 +192,7 @@ def train_models(claim: Claim, folder: Path, records: Records, slots: Sequence[D
     def train(runs: Sequence[StudyRun], is_wanted: Callable[[StudyRun], bool]) -> None:
         wanted = [run for run in runs if not run.is_finished() and is_wanted(run)]
         required = [each for run in wanted for each in run.required if not each.is_finished()]
-        todo = _unique([*required, *wanted])
+        todo = list({run.folder.path: run for run in [*required, *wanted]}.values())  # each once
         prepare_runs(todo, fresh=False, display=display)
         run_jobs(todo, slots, display, finished=records.of)
 
@@ -206,10 +201,6 @@ def train_models(claim: Claim, folder: Path, records: Records, slots: Sequence[D
         train(tried, lambda run: run.variant in claim.study.config.learning_rates and records.loss(run) is None)
         measurements = Measurements(claim, folder, records)
         train(measurements.all_runs, lambda run: not measurements.is_measured(run))
-
-
-def _unique(runs: Iterable[StudyRun]) -> list[StudyRun]:
-    return list({run.folder.path: run for run in runs}.values())
 
 
 def measure_claim(claim: Claim, folder: Path, records: Records) -> ClaimResult:
@@ -222,29 +213,24 @@ def measure_claim(claim: Claim, folder: Path, records: Records) -> ClaimResult:
     checks = [measurements.measure(check) for check in claim.config.checks]
     runs = [run for name in claim.config.system_names() for run in measurements.runs_of_system(name)]
     found = {run.folder.path: records.of(run) for run in runs}
+    environment: dict[str, Any] = {}  # a list of values where those of the trainings differ
+    for key in next(iter(found.values())).environment:
+        values = [record.environment[key] for record in found.values()]
+        distinct = [each for number, each in enumerate(values) if each not in values[:number]]
+        environment[key] = distinct[0] if len(distinct) == 1 else distinct
     return ClaimResult(
         name=claim.name,
         study=claim.config.study,
         systems={name: asdict(each) for name, each in claim.config.systems.items()},
         overrides=[each for each in claim.overrides if not each.startswith("corpus.root=")],
         date=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
-        environment=_merged([record.environment for record in found.values()]),
+        environment=environment,
         seconds=sum(record.values.get("train_seconds", 0.0) for record in found.values()),
         runs=len(found),
         parameters={run.variant: int(found[run.folder.path].values["parameters"]) for run in runs},
         rates={run.variant: rates for run in runs if (rates := records.rates(run))},
         checks=checks,
     )
-
-
-def _merged(environments: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Environment of several trainings: a list of values where they differ."""
-    first, *_ = environments
-    values = {key: [each[key] for each in environments] for key in first}
-    distinct = {
-        key: [each for n, each in enumerate(of_key) if each not in of_key[:n]] for key, of_key in values.items()
-    }
-    return {key: each[0] if len(each) == 1 else each for key, each in distinct.items()}
 
 
 Floats = NDArray[np.float64]

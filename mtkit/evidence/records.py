@@ -86,10 +86,14 @@ class Records:
         found = self.find(run)
         if found is not None:
             return found
-        report, validation, times = run.folder.read_report(), best_validation(run), last_times(run)
-        train = report["train"]
+        report, validation = run.folder.read_report(), best_validation(run)
+        train, begin = report["train"], last_event(run.folder.log, "begin")
+        times = last_event(run.folder.log, "train") or {}  # the last event has the times of the whole training
         values = {metric: float(validation[key]) for metric, key in LOGGED.items() if validation.get(key) is not None}
-        values |= {"updates": float(train["updates"]), "parameters": float(_parameters(run))}
+        values |= {
+            "updates": float(train["updates"]),
+            "parameters": 0.0 if begin is None else float(begin["parameters"]),
+        }
         if "processor_seconds" in times:
             seconds = float(times["processor_seconds"])
             tokens = train["tokens_per_second"] * train["seconds"]
@@ -174,11 +178,6 @@ def _environment(run: StudyRun) -> dict[str, Any]:
     }
 
 
-def _parameters(run: StudyRun) -> int:
-    begin = last_event(run.folder.log, "begin")
-    return 0 if begin is None else int(begin["parameters"])
-
-
 def best_validation(run: StudyRun) -> Mapping[str, Any]:
     """Event of the validation whose weights became the model.
 
@@ -209,11 +208,6 @@ def seconds_to_bleu(run: StudyRun, goal: float) -> float:
             f"{run.label}: the log has no time of update {reached[0]}; set training.log_every to validate_every"
         )
     return times[reached[0]]
-
-
-def last_times(run: StudyRun) -> Mapping[str, Any]:
-    """Event of the last updates, which has the times of the whole training; empty if the log has none."""
-    return last_event(run.folder.log, "train") or {}
 
 
 def lines_per_second(run: StudyRun, srcs: Sequence[str]) -> float:

@@ -98,16 +98,18 @@ def evidence_markdown(folder: Path) -> str:
     """
     claims = list(read_claims(folder).values())
     rows = [claim for claim in claims if claim.place not in _LEFT_OUT]
-    parts = [_text("introduction")]
-    parts += [_table(place, rows) for place in (_HOLDS, _FAILS, _OPEN, _FASTER)]
-    parts += [_left_out(claims), _text("benchmarks"), _text("method")]
+    introduction, benchmarks, method = (
+        Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8")
+        for name in ("introduction", "benchmarks", "method")
+    )
+    left_out = [["reason", "claims"]]
+    for place, reason in _LEFT_OUT.items():
+        names = [f"`{claim.name}`" for claim in claims if claim.place == place]
+        left_out.append([f"{reason[0].upper()}{reason[1:]}", ", ".join(names)])
+    parts = [introduction, *(_table(place, rows) for place in (_HOLDS, _FAILS, _OPEN, _FASTER))]
+    parts += [f"## Without a row\n\n{_markdown_table(left_out)}", benchmarks, method]
     parts += [_section(claim, claim.result) for claim in rows if claim.result is not None]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
-
-
-def _text(name: str) -> str:
-    """A part of the page that does not depend on claims."""
-    return Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8")
 
 
 def _table(place: str, claims: Sequence[ReadClaim]) -> str:
@@ -127,7 +129,11 @@ def _effects(result: ClaimResult, scale: str) -> str:
     """Effect of each comparison; after a short training with the side that is ahead."""
     texts, before = [], ""
     for each in result.checks:
-        names = f"`{each.check.of}` {_standing(each) if scale == 'short' else 'against'} `{each.check.against}`: "
+        relation = "against"
+        if scale == "short":
+            is_ahead = (each.effect.mean > 0) != (each.check.metric in _LOWER_IS_BETTER)
+            relation = ("ahead of" if is_ahead else "behind") if _is_apart(each.effect) else "not told apart from"
+        names = f"`{each.check.of}` {relation} `{each.check.against}`: "
         has_names = scale == "short" or len({(every.check.of, every.check.against) for every in result.checks}) > 1
         word = f": {each.verdict.value}" if scale != "short" and len(result.checks) > 1 else ""
         if scale != "short" and each.check.expect in ("equal", "not_lower"):  # what "as good" and "no loss" mean here
@@ -135,12 +141,6 @@ def _effects(result: ClaimResult, scale: str) -> str:
         texts.append(f"{names if has_names and names != before else ''}{effect_text(each)}{word}")
         before = names
     return "; ".join(texts)
-
-
-def _standing(result: CheckResult) -> str:
-    if not _is_apart(result.effect):
-        return "not told apart from"
-    return "ahead of" if (result.effect.mean > 0) != (result.check.metric in _LOWER_IS_BETTER) else "behind"
 
 
 def _training(config: ClaimConfig, result: ClaimResult) -> str:
@@ -157,15 +157,6 @@ def _training(config: ClaimConfig, result: ClaimResult) -> str:
     ends = {f"{'highest' if rates[0] == max(rates) else 'lowest'} of {len(rates)}" for rates in edges.values()}
     of = "" if len(edges) == len(grids) else " of " + ", ".join(f"`{name}`" for name in edges)
     return f"{text}, rate{of} the {' or '.join(sorted(ends))} tried"
-
-
-def _left_out(claims: Sequence[ReadClaim]) -> str:
-    """Names of the claims that have no row, by the reason."""
-    rows = [["reason", "claims"]]
-    for place, reason in _LEFT_OUT.items():
-        names = [f"`{claim.name}`" for claim in claims if claim.place == place]
-        rows.append([f"{reason[0].upper()}{reason[1:]}", ", ".join(names)])
-    return f"## Without a row\n\n{_markdown_table(rows)}"
 
 
 def _section(claim: ReadClaim, result: ClaimResult) -> str:

@@ -101,16 +101,14 @@ class CheckResult:
     @cached_property
     def effect(self) -> Effect:
         """Difference and its interval."""
-        check = self.check
-        of, against = ({seed: self._scaled(value) for seed, value in each.items()} for each in (self.of, self.against))
+        check, of, against = self.check, self.of, self.against
+        if check.ratio:
+            of, against = ({seed: 100 * math.log(side[seed]) for seed in side} for side in (of, against))
         if self.paired:
             return paired_effect([of[seed] - against[seed] for seed in of if seed in against], self.sentence_error)
         has_prior = check.metric == "bleu" and not check.ratio and check.longer_than is None and check.words is None
         prior = seed_prior() if has_prior else None
         return unpaired_effect(list(of.values()), list(against.values()), self.sentence_error, prior)
-
-    def _scaled(self, value: float) -> float:
-        return 100 * math.log(value) if self.check.ratio else value
 
     @property
     def verdict(self) -> Verdict:
@@ -242,17 +240,15 @@ def read_result(folder: Path, name: str, config: ClaimConfig) -> ClaimResult | N
         if (content["study"], content["systems"], tested) != (config.study, systems, current):
             return None
         pairs = zip(config.checks, content.pop("checks"), strict=True)
-        checks = [_check(check, entry, paired=config.is_paired(check)) for check, entry in pairs]
+        checks = []
+        for check, entry in pairs:
+            of, against = ({int(seed): float(entry[side][seed]) for seed in entry[side]} for side in ("of", "against"))
+            checks.append(CheckResult(check, of, against, float(entry["sentence_error"]), config.is_paired(check)))
         return ClaimResult(name=name, **content, checks=checks)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path}: {name}: not a result of mtkit reproduce ({error}); remove the line and test the claim again"
         ) from error
-
-
-def _check(check: CheckConfig, entry: Mapping[str, Any], *, paired: bool) -> CheckResult:
-    of, against = ({int(seed): float(value) for seed, value in entry[side].items()} for side in ("of", "against"))
-    return CheckResult(check, of, against, float(entry["sentence_error"]), paired)
 
 
 @cache

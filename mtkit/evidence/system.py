@@ -11,7 +11,7 @@ from pathlib import Path
 from mtkit.compression.compress import CompressionOptions, compress_model
 from mtkit.corpus.config import MonolingualFile, ParallelFiles
 from mtkit.errors import DataError
-from mtkit.evidence.claim import CompressionConfig, SystemConfig
+from mtkit.evidence.claim import SystemConfig
 from mtkit.io.files import hash_file, write_text
 from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.folder import read_model
@@ -41,7 +41,7 @@ def hyps_of_system(run: StudyRun, system: SystemConfig, name: str) -> Path:
     test, search = run.recipe.corpus.test[name], run.recipe.search
     prefix = SourcePrefix(tag=system.tag or test.tag, prefix=test.prefix)
     files = [run.folder.model / WEIGHTS, test.src]
-    if _needs_text(system):
+    if system.compress is not None and system.compress.to == "heads":  # the valid set determines what is removed
         files += [_valid_set(run).src, _valid_set(run).tgt]
     key = json.dumps([*map(hash_file, files), asdict(system), to_plain(search), asdict(prefix)], sort_keys=True)
     folder = run.folder.path / "evidence" / sha256(key.encode()).hexdigest()[:16]
@@ -58,7 +58,10 @@ def hyps_of_system(run: StudyRun, system: SystemConfig, name: str) -> Path:
 def _model(run: StudyRun, system: SystemConfig, changed: Path) -> Path:
     """Folder of the system's model: that of the run, or a changed copy."""
     if system.compress is not None:
-        compress_model(run.folder.model, changed, _compression(run, system.compress))
+        to, most_important = system.compress.to, system.compress.most_important
+        text = valid_text(run) if to == "heads" else None
+        options = CompressionOptions(to=to, fraction=system.compress.fraction, text=text, most_important=most_important)
+        compress_model(run.folder.model, changed, options)
         return changed
     if system.average is not None:
         average_models(list(list_checkpoints(run.folder.checkpoints).values())[-system.average :], changed)
@@ -67,16 +70,6 @@ def _model(run: StudyRun, system: SystemConfig, changed: Path) -> Path:
         _write_with_overrides(run.folder.model, changed, system.model)
         return changed
     return run.folder.model
-
-
-def _needs_text(system: SystemConfig) -> bool:
-    """Return whether the valid set determines what is removed from the model."""
-    return system.compress is not None and system.compress.to == "heads"
-
-
-def _compression(run: StudyRun, config: CompressionConfig) -> CompressionOptions:
-    text = valid_text(run) if config.to == "heads" else None
-    return CompressionOptions(to=config.to, fraction=config.fraction, text=text, most_important=config.most_important)
 
 
 def _valid_set(run: StudyRun) -> ParallelFiles | MonolingualFile:
