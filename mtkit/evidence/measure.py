@@ -27,9 +27,8 @@ from mtkit.evidence.results import CheckResult, ClaimResult
 from mtkit.evidence.system import hyps_of_system
 from mtkit.io.lock import RunLock
 from mtkit.study.jobs import DeviceSlot, prepare_runs, run_jobs
-from mtkit.study.measures import free_running_loss, lines_by_length
 from mtkit.study.run import trials, with_chosen_rates
-from mtkit.study.runs import StudyRun, runs_of
+from mtkit.study.runs import StudyRun, free_running_loss, lines_by_length, runs_of
 from mtkit.text.lines import read_lines
 from mtkit.training.monitoring.log import Display
 

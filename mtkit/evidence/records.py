@@ -81,14 +81,19 @@ class Records:
         """Record of a run; written with what its log tells, if there is none.
 
         Raises:
-            DataError: the run has not finished, or its files are damaged.
+            DataError: the run has not finished, its log has no validation, or its files are damaged.
         """
         found = self.find(run)
         if found is not None:
             return found
-        report, validation = run.folder.read_report(), best_validation(run)
-        train, begin = report["train"], last_event(run.folder.log, "begin")
-        times = last_event(run.folder.log, "train") or {}  # the last event has the times of the whole training
+        report, log = run.folder.read_report(), run.folder.log
+        train, begin = report["train"], last_event(log, "begin")
+        best = train["best_update"]  # of the validation whose weights became the model
+        validations = [each for each in _events(run, "validation") if best is None or each["update"] == best]
+        if not validations:
+            raise DataError(f"{log}: no validation at update {best}; train again with --fresh")
+        validation = validations[-1]
+        times = last_event(log, "train") or {}  # the last event has the times of the whole training
         values = {metric: float(validation[key]) for metric, key in LOGGED.items() if validation.get(key) is not None}
         values |= {
             "updates": float(train["updates"]),
@@ -176,19 +181,6 @@ def _environment(run: StudyRun) -> dict[str, Any]:
         "training_precision": report["train"]["precision"],
         "translation_precision": report["test"][run.test].get("compute_type", ""),
     }
-
-
-def best_validation(run: StudyRun) -> Mapping[str, Any]:
-    """Event of the validation whose weights became the model.
-
-    Raises:
-        DataError: the log has none.
-    """
-    best = run.folder.read_report()["train"]["best_update"]
-    chosen = [event for event in _events(run, "validation") if best is None or event["update"] == best]
-    if not chosen:
-        raise DataError(f"{run.folder.log}: no validation at update {best}; train again with --fresh")
-    return chosen[-1]
 
 
 def seconds_to_bleu(run: StudyRun, goal: float) -> float:

@@ -166,10 +166,20 @@ def _section(claim: ReadClaim, result: ClaimResult) -> str:
         first = [f"**{result.verdict.value.capitalize()} here.** {source}"]
     else:
         first = [f"**After a short training.** {config.limit}".rstrip(), f"The claim: {config.claim} ({source})"]
+    # study, time, machine, precision, versions and sizes
+    about = {key: _listed(value) for key, value in result.environment.items()}
+    sizes = ", ".join(dict.fromkeys(f"{count:,}" for count in result.parameters.values()))
+    precision, translated = about["training_precision"], about["translation_precision"]
+    conditions = (
+        f"{result.runs} models, {result.seconds / 60:.0f} minutes, {about['processor']}, {precision}"
+        f"{'' if translated == precision else f', translation in {translated}'}, {result.date}; {sizes} weights."
+    )
+    for name, each in config.systems.items():
+        conditions += f" `{name}`: models of `{each.variant}` with `{each.description()}`."
     lines = [
         *first,
         *(_comparison(each, is_judged=config.scale == "adequate") for each in result.checks),
-        " ".join(filter(None, [config.note, _conditions(config, result)])),
+        f"{config.note} {conditions}".lstrip(),
     ]
     return f"### {claim.name}\n" + "<br>".join(lines)
 
@@ -245,7 +255,16 @@ def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
 
 def effect_text(result: CheckResult) -> str:
     """Text of metric, effect and interval, as `BLEU +1.20 (+0.30 to +2.10)`."""
-    return f"{_metric(result.check)} {_interval_text(result.effect, _effect_digits(result.check))}"
+    check = result.check
+    unit = f" ({check.unit})" if check.unit and check.unit != "BLEU" else ""
+    metric = ("BLEU" if check.metric == "bleu" else check.metric.replace("_", " ")) + unit
+    if check.goal is not None:
+        metric = f"seconds to BLEU {check.goal:g}" + (" (%)" if check.ratio else "")
+    elif check.words is not None:
+        metric += f", sources of {check.words[0]} to {check.words[1]} words"
+    elif check.longer_than:
+        metric += f", sources over {check.longer_than} words minus the others"
+    return f"{metric} {_interval_text(result.effect, _effect_digits(check))}"
 
 
 def _interval_text(effect: Effect, digits: int) -> str:
@@ -276,36 +295,10 @@ def _values(check: CheckConfig, by_seed: Mapping[int, float]) -> str:
     return f"{fmean(values):.{digits}f}{deviation}"
 
 
-def _metric(check: CheckConfig) -> str:
-    length = f", sources over {check.longer_than} words minus the others" if check.longer_than else ""
-    if check.words is not None:
-        length = f", sources of {check.words[0]} to {check.words[1]} words"
-    if check.goal is not None:
-        return f"seconds to BLEU {check.goal:g}" + (" (%)" if check.ratio else "")
-    unit = f" ({check.unit})" if check.unit and check.unit != "BLEU" else ""
-    return ("BLEU" if check.metric == "bleu" else check.metric.replace("_", " ")) + unit + length
-
-
 def _effect_digits(check: CheckConfig) -> int:
     if check.ratio or check.metric in ("seconds_to_bleu", "positional_head"):
         return 1
     return 2 if check.metric in ("bleu", "perplexity", "repetition", "rare_words", "unseen_words") else 3
-
-
-def _conditions(config: ClaimConfig, result: ClaimResult) -> str:
-    """Study, time, machine, precision, versions and sizes."""
-    about = {key: _listed(value) for key, value in result.environment.items()}
-    sizes = ", ".join(dict.fromkeys(f"{count:,}" for count in result.parameters.values()))
-    translated = about["translation_precision"]
-    precision = about["training_precision"]
-    systems = "".join(
-        f" `{name}`: models of `{each.variant}` with `{each.description()}`." for name, each in config.systems.items()
-    )
-    return (
-        f"{result.runs} models, {result.seconds / 60:.0f} minutes, {about['processor']}, {precision}"
-        f"{'' if translated == precision else f', translation in {translated}'}, {result.date}; {sizes} weights."
-        f"{systems}"
-    )
 
 
 def _listed(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -55,6 +54,11 @@ def hyps_of_system(run: StudyRun, system: SystemConfig, name: str) -> Path:
     return path
 
 
+@dataclass(frozen=True)
+class _ModelOverrides:
+    model: ModelConfig
+
+
 def _model(run: StudyRun, system: SystemConfig, changed: Path) -> Path:
     """Folder of the system's model: that of the run, or a changed copy."""
     if system.compress is not None:
@@ -66,8 +70,15 @@ def _model(run: StudyRun, system: SystemConfig, changed: Path) -> Path:
     if system.average is not None:
         average_models(list(list_checkpoints(run.folder.checkpoints).values())[-system.average :], changed)
         return changed
-    if system.model:
-        _write_with_overrides(run.folder.model, changed, system.model)
+    if system.model:  # the weights stay, so that they must fit both settings
+        loaded, here = read_model(run.folder.model), Path.cwd()
+        errors: list[str] = []
+        tree = with_location({"model": to_plain(loaded.metadata.model)}, "config.json", here)
+        settings: _ModelOverrides = schema.build(
+            _ModelOverrides, apply_overrides(tree, system.model, here, errors), errors
+        )
+        metadata = replace(loaded.metadata, model=settings.model)
+        write_changed_copy(changed, loaded, metadata, weights(loaded.model))
         return changed
     return run.folder.model
 
@@ -87,24 +98,3 @@ def valid_text(run: StudyRun) -> ReferenceText:
     """
     files = _valid_set(run)
     return read_reference_text(files.src, files.tgt, files)
-
-
-@dataclass(frozen=True)
-class _ModelOverrides:
-    model: ModelConfig
-
-
-def _write_with_overrides(model: Path, output: Path, overrides: Sequence[str]) -> None:
-    """Write a copy of a model with other settings; the weights stay, so that they must fit both.
-
-    Raises:
-        RecipeError: an override is invalid.
-        DataError: the weights do not fit the new settings.
-    """
-    loaded = read_model(model)
-    errors: list[str] = []
-    tree = with_location({"model": to_plain(loaded.metadata.model)}, "config.json", Path.cwd())
-    changed: _ModelOverrides = schema.build(
-        _ModelOverrides, apply_overrides(tree, overrides, Path.cwd(), errors), errors
-    )
-    write_changed_copy(output, loaded, replace(loaded.metadata, model=changed.model), weights(loaded.model))

@@ -15,8 +15,7 @@ from typing import Any
 from mtkit.corpus.store import Store
 from mtkit.errors import RecipeError
 from mtkit.models.config import ModelConfig
-from mtkit.pipeline.builders import resolve_auto_precision
-from mtkit.pipeline.initial_weights import with_heads_of, with_pruned_heads
+from mtkit.pipeline.builders import resolve_auto_precision, with_heads_of, with_pruned_heads
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.recipe.paths import to_plain
 from mtkit.recipe.sections import Recipe

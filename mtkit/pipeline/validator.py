@@ -202,12 +202,18 @@ class TranslationValidator:
             return Validation(nll=nll, calibration=calibration, nll_by_set=nll_by_set)
         first = next(one.subset for one in self.sets if one.subset.src)
         example, decoded = first.example_index, len(refs) if self.pool_sets else len(self.sets[0].subset.ref)
+        remaining = iter(hyps)
+        bleu_by_set = {
+            one.name: round(one.bleu(list(islice(remaining, len(one.subset.ref))), one.subset.ref), 2)
+            for one in (self.sets if len(self.sets) > 1 else ())
+            if one.subset.ref
+        }
         return Validation(
             nll=nll,
             bleu=self.bleu(hyps[:decoded], refs[:decoded]),
             sample=(first.src[example], hyps[example], first.ref[example]),
             calibration=calibration,
-            bleu_by_set=self._bleu_by_set(hyps) if len(self.sets) > 1 else {},
+            bleu_by_set=bleu_by_set,
             command=None if self.command is None else self.command(self.sources(), hyps, refs),
             nll_by_set=nll_by_set,
         )
@@ -219,14 +225,6 @@ class TranslationValidator:
     def references(self) -> list[str]:
         """The references of the decoded subsets of all sets."""
         return [ref for one in self.sets for ref in one.subset.ref]
-
-    def _bleu_by_set(self, hyps: Sequence[str]) -> dict[str, float]:
-        remaining = iter(hyps)
-        return {
-            one.name: round(one.bleu(list(islice(remaining, len(one.subset.ref))), one.subset.ref), 2)
-            for one in self.sets
-            if one.subset.ref
-        }
 
 
 def _nll(nats: Sequence[float], tokens: Sequence[int], batches: Sequence[int]) -> float:

@@ -13,8 +13,7 @@ from mtkit.display import Table, TableFormat
 from mtkit.evaluation.comparison import Comparison, compare
 from mtkit.evaluation.word_statistics import repetition_rate
 from mtkit.study.load import Study, StudyConfig
-from mtkit.study.measures import group_names, lines_by_length
-from mtkit.study.runs import RunResult, RunState, StudyRun, run_result
+from mtkit.study.runs import RunResult, RunState, StudyRun, group_names, lines_by_length, run_result
 from mtkit.text.lines import read_lines
 
 MIN_BLEU = 1.0  # below it a system does not translate, and a difference of two such systems means nothing
@@ -177,12 +176,6 @@ def format_of(metric: str) -> ColumnFormat:
     return FORMATS[metric] if metric in FORMATS else ColumnFormat(metric.replace("bleu", "BLEU"), 1)
 
 
-def headings(results: StudyResults) -> list[str]:
-    """Column headings."""
-    metrics = [format_of(metric).heading for metric in metric_names(results.study.config)]
-    return ["variant", "parameters", *metrics, "p", "runs"]
-
-
 def cell_rows(results: StudyResults) -> list[list[str]]:
     """Cells of the table as text, one list for each variant."""
     return [_cells(row, results) for row in results.rows]
@@ -209,7 +202,9 @@ def _translating_seeds(row: VariantRow) -> set[int]:
 
 def study_table(results: StudyResults) -> Table:
     """The table of all variants."""
-    return Table(headings(results), cell_rows(results), text=LEFT_ALIGNED, title=results.study.config.name)
+    metrics = [format_of(metric).heading for metric in metric_names(results.study.config)]
+    headings = ["variant", "parameters", *metrics, "p", "runs"]
+    return Table(headings, cell_rows(results), text=LEFT_ALIGNED, title=results.study.config.name)
 
 
 def notes(results: StudyResults) -> list[str]:

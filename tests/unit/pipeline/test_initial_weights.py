@@ -16,7 +16,7 @@ from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.pipeline.initial_weights import initialise, load_pretrained, load_word_vectors
+from mtkit.pipeline.builders import initialise, load_pretrained, load_word_vectors
 from mtkit.recipe.sections import Recipe
 from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig

@@ -10,10 +10,9 @@ import pytest
 from mtkit.errors import DataError
 from mtkit.io.records import write_record
 from mtkit.pipeline.run_folder import RunFolder
-from mtkit.study import measures
+from mtkit.study import runs as study_runs
 from mtkit.study.load import Study
-from mtkit.study.measures import CACHE_FILE, free_running_loss
-from mtkit.study.runs import RunState, StudyRun, run_result, runs_of
+from mtkit.study.runs import CACHE_FILE, RunState, StudyRun, free_running_loss, run_result, runs_of
 from tests.toy.studies import finish, sentences, toy_corpus, toy_study, translated
 
 
@@ -63,7 +62,7 @@ def test_a_damaged_record_of_a_failure_is_a_failure(run: StudyRun) -> None:
 def test_a_damaged_cache_is_measured_again(run: StudyRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """So is one of another validation set."""
     monkeypatch.setattr(RunFolder, "open_valid", lambda self, recipe: [])
-    monkeypatch.setattr(measures, "hash_file", lambda path: "0")
+    monkeypatch.setattr(study_runs, "hash_file", lambda path: "0")
     measured = hashlib.sha256(b"0").hexdigest()
     write_record(run.folder.path / CACHE_FILE, {"measured": measured, "nats_per_token": 3.0})
     assert free_running_loss(run.folder) == 3.0

@@ -6,7 +6,7 @@ import torch
 
 from mtkit.corpus.order.batch import Batch, collate, collate_source
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.study.measures import FreeRunning
+from mtkit.study.runs import FreeRunning
 from mtkit.text.vocab import Vocab
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 

@@ -17,10 +17,9 @@ from mtkit.plot.curves import LearningCurves
 from mtkit.plot.figure import BleuByLength, LengthGroup
 from mtkit.study import run as study_run
 from mtkit.study.load import Study
-from mtkit.study.measures import bleu_of_length_groups, group_names
 from mtkit.study.results import StudyResults, as_csv, as_json, cell_rows, compare_runs, markdown, study_table
 from mtkit.study.run import mean_curves, report_study
-from mtkit.study.runs import RunState, runs_of
+from mtkit.study.runs import RunState, bleu_of_length_groups, group_names, runs_of
 from tests.toy.studies import finish, sentences, toy_corpus, toy_study, translated
 
 REF = translated(sentences(40, 2))
