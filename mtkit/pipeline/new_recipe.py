@@ -158,12 +158,7 @@ class RecipePlan:
 
 
 def plan_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOptions()) -> RecipePlan:
-    """Check two text files and guess their languages; nothing is written.
-
-    Args:
-        src: see `new_recipe`.
-        tgt: see `new_recipe`.
-        options: see `new_recipe`.
+    """Check two text files and guess their languages; nothing is written. Arguments as `new_recipe`.
 
     Raises:
         UsageError: the recipe is one of the texts or has another suffix than .yaml, or a language is unknown.

@@ -18,7 +18,7 @@ from mtkit.io.files import changed_files, hash_file, require_regular_file, trans
 from mtkit.io.records import write_record
 from mtkit.pipeline.open_run import Run
 from mtkit.recipe.sections import Recipe
-from mtkit.text.lines import check_line_counts, read_lines
+from mtkit.text.lines import Text, check_line_counts, read_lines
 from mtkit.text.tokenizer import TokenizerPair
 
 MAX_LISTED = 8  # missing files in an error message
@@ -144,8 +144,10 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         if state == "changed" and run.recipe.training.schedule.depends_on_validation:
             run.forbid_overwrite("the validation set, which the learning rate depends on (training.schedule),")
         run.report_mistakes()
-        is_limited = isinstance(pair, TrainParallelFiles | TrainMonolingualFile)
-        src, tgt = training_text(pair) if is_limited else (pair.src, pair.tgt)
+        src: Text = pair.src
+        tgt: Text = pair.tgt
+        if isinstance(pair, TrainParallelFiles | TrainMonolingualFile):
+            src, tgt = training_text(pair)
         report = binarise(src, tgt, folder, tokenizers, corpus.cleaning, prefix=prefix)
         run.notify(name, "; ".join(report.summary()))
     with translate_write_errors(run.folder.corpus):
