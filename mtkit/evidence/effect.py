@@ -47,11 +47,11 @@ class Spread:
         With a prior it is (f0 · v0 + f · v) / (f0 + f), which has f0 + f degrees of freedom; Smyth 2004, sec. 4.
         """
         freedom = len(values) - 1
-        own = variance(values) if freedom else 0.0
+        sample_variance = variance(values) if freedom else 0.0
         if prior is None:
-            return cls(own, freedom, len(values))
+            return cls(sample_variance, freedom, len(values))
         total = prior.freedom + freedom
-        return cls((prior.freedom * prior.variance + freedom * own) / total, total, len(values))
+        return cls((prior.freedom * prior.variance + freedom * sample_variance) / total, total, len(values))
 
 
 @dataclass(frozen=True)

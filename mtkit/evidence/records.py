@@ -60,8 +60,8 @@ class Records:
         Raises:
             DataError: a file is damaged.
         """
-        recipe, own = _recipe_hash(run), self._path(run)
-        for path in (own, *sorted(self._folder.glob("*.jsonl"))):
+        recipe, study_path = _recipe_hash(run), self._path(run)
+        for path in (study_path, *sorted(self._folder.glob("*.jsonl"))):
             for name, line in read_lines_by_name(path).items():
                 if name.endswith(f"-seed-{run.seed}") and line.get("recipe") == recipe:
                     return _record(path, name, line)
@@ -70,12 +70,12 @@ class Records:
     def rates(self, run: StudyRun) -> list[float]:
         """Learning rates that were tried for the variant of a run, that of the run first; none if its recipe has it."""
         label = run.folder.path.parent.name
-        variant, at, own = label.rpartition("@")
+        variant, at, chosen = label.rpartition("@")
         if not at:
             return []
         names = [name.rpartition("-seed-")[0].rpartition("@") for name in read_lines_by_name(self._path(run))]
         others = {float(rate) for each, _, rate in names if each == variant}
-        return [float(own), *sorted(others - {float(own)})]
+        return [float(chosen), *sorted(others - {float(chosen)})]
 
     def of(self, run: StudyRun) -> Record:
         """Record of a run; written with what its log tells, if there is none.

@@ -275,20 +275,20 @@ def load_pretrained(model: TranslationModel, tokenizers: TokenizerPair, config: 
     other = read_model(config.model)
     parts = ["*"] if config.parts is None else config.parts
     names = select_parameters(model, parts, key=f"{key}.parts")
-    own, pretrained = weights(model), _PretrainedWeights(other, tokenizers)
-    values = {name: pretrained.value(alias, own[name]) for name, alias in names.items()}
+    initial, pretrained = weights(model), _PretrainedWeights(other, tokenizers)
+    values = {name: pretrained.value(alias, initial[name]) for name, alias in names.items()}
     # a gate and an update of low rank begin with values of their own
     values = {
         name: value for name, value in values.items() if value is not None or not (is_gate(name) or is_low_rank(name))
     }
     found = {name: value.shape for name, value in values.items() if value is not None}
     unused: dict[str, Sequence[int]] = dict.fromkeys(pretrained.unused(parts), ())
-    if mismatches := shape_mismatches({name: own[name].shape for name in values}, {**found, **unused}):
+    if mismatches := shape_mismatches({name: initial[name].shape for name in values}, {**found, **unused}):
         listed = first_of(mismatches)
         raise RecipeError(f"{key}: {other.folder}: its weights do not match this recipe's model: {listed}")
     with torch.no_grad():
         for name, value in values.items():
-            own[name].copy_(cast(Tensor, value))
+            initial[name].copy_(cast(Tensor, value))
     what = "all weights" if config.parts is None else ", ".join(config.parts)
     return "; ".join([f"{what} of {other.folder}", *pretrained.coverage()])
 
@@ -309,11 +309,11 @@ class _PretrainedWeights:
                 new_tokens = new.ids_to_tokens(range(new.vocab.size))
                 self._rows[side] = np.array([ids.get(token, -1) for token in new_tokens])  # [V]
 
-    def value(self, name: str, own: Tensor) -> Tensor | None:
+    def value(self, name: str, initial: Tensor) -> Tensor | None:
         """Return the initial value of a weight.
 
         Args:
-            own: its random value in the new model, kept in rows of tokens that the pre-trained model does not have.
+            initial: its random value in the new model, kept in rows of tokens that the pre-trained model does not have.
 
         Returns:
             The value, of any shape; None if the pre-trained model has no weight of that name.
@@ -323,11 +323,11 @@ class _PretrainedWeights:
         self._used.add(self._names[name])
         pretrained = self._weights[self._names[name]]
         rows = self._rows.get(VOCAB_TENSORS.get(name, ""))
-        if rows is None or own.shape[1:] != pretrained.shape[1:]:
+        if rows is None or initial.shape[1:] != pretrained.shape[1:]:
             return pretrained
-        is_known = torch.from_numpy(rows >= 0).to(own.device)
-        value = own.clone()
-        value[is_known] = pretrained[torch.from_numpy(rows[rows >= 0])].to(own)
+        is_known = torch.from_numpy(rows >= 0).to(initial.device)
+        value = initial.clone()
+        value[is_known] = pretrained[torch.from_numpy(rows[rows >= 0])].to(initial)
         return value
 
     def unused(self, parts: Sequence[str]) -> set[str]:

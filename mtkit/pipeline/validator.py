@@ -181,8 +181,8 @@ class TranslationValidator:
             shard.predictions.append(_counts(chunks))
             shard.sets.append(number)
         lines = [(one, line) for one in self.sets for line in one.subset.src]
-        for one, own in groupby(lines[ranks.rank :: ranks.world_size], key=itemgetter(0)):
-            shard.hyps.extend(one.translate(model, [line for _, line in own]))
+        for one, of_set in groupby(lines[ranks.rank :: ranks.world_size], key=itemgetter(0)):
+            shard.hyps.extend(one.translate(model, [line for _, line in of_set]))
         return shard
 
     def merge_shards(self, shares: Sequence[ValidationShard]) -> Validation:

@@ -161,9 +161,9 @@ def _recipes(config: StudyConfig, tree: LocatedValue, *, allow_commands: bool) -
     common = merge(base, shared)
     variants = {name: merge(common, section) for name, section in variant_grid(partial, config.grid).items()}
     if config.recipes:
-        own = tree.value["recipes"].value
+        located = tree.value["recipes"].value
         variants = variants if config.variants or config.grid else {}
-        variants |= {name: merge(read_tree(_base_path(own[name]), shared_errors), shared) for name in config.recipes}
+        variants |= {name: merge(read_tree(_base_path(located[name]), shared_errors), shared) for name in config.recipes}
     recipes: dict[str, Recipe] = {}
     variants_of_error: dict[str, list[str]] = {}
     for name, variant in variants.items():
