@@ -163,7 +163,8 @@ def _recipes(config: StudyConfig, tree: LocatedValue, *, allow_commands: bool) -
     if config.recipes:
         located = tree.value["recipes"].value
         variants = variants if config.variants or config.grid else {}
-        variants |= {name: merge(read_tree(_base_path(located[name]), shared_errors), shared) for name in config.recipes}
+        for name in config.recipes:
+            variants[name] = merge(read_tree(_base_path(located[name]), shared_errors), shared)
     recipes: dict[str, Recipe] = {}
     variants_of_error: dict[str, list[str]] = {}
     for name, variant in variants.items():
