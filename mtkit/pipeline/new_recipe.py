@@ -378,8 +378,9 @@ def _write(corpus: ParallelText, parts: list[Part], folder: Path, *, min_charact
                 counts["duplicates"] += 1
     for part in PARTS:
         if not counts[part]:
+            src, tgt = corpus.src, corpus.tgt
             raise DataError(
-                f"{corpus.src} and {corpus.tgt}: no pair is left for {part}, since {counts['duplicates']:,} pairs "
+                f"{src} and {tgt}: no pair is left for {part}, since {counts['duplicates']:,} pairs "
                 f"have a side that is in valid or test; give text with more different lines, or {GIVE_HELD_OUT}"
             )
     return dict(counts)
