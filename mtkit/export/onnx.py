@@ -255,27 +255,27 @@ class OnnxRunner:
 
         Of the search configuration only the maximum length counts.
         """
-        batches = (sources[start : start + BATCH] for start in range(0, len(sources), BATCH))
-        return [ids for batch in batches for ids in self._search(batch, search)]
-
-    def _search(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
-        eos, width = self._tgt_vocab.eos, 1 + max(map(len, sources))
-        ids = np.full((len(sources), width), self._src_vocab.pad)  # [B, S]
-        for row, source in zip(ids, sources, strict=True):
-            row[: len(source) + 1] = [*source, self._src_vocab.eos]
-        real = np.arange(width) <= np.array([[len(source)] for source in sources])  # [B, S]
-        limits = np.array([search.max_length.of(len(source)) for source in sources])
-        memory = _run(self._encoder, {"ids": ids, "real": real})
-        layers, sentences, groups, _, head_dim = memory[0].shape
-        past = [np.zeros((layers, sentences, 1, groups, 0, head_dim), dtype=np.float32)] * 2
-        token, tokens = np.full(sentences, self._tgt_vocab.bos), np.empty((sentences, 0), dtype=np.int64)
-        while not (tokens == eos).any(1).all():
-            inputs = {"token": token[:, None], "real": real, **dict(zip(MEMORY, memory, strict=True))}
-            logits, _, *past = _run(self._decoder, {**inputs, **dict(zip(PAST, past, strict=True))})
-            logits[:, self._banned] = -np.inf
-            token = np.where(tokens.shape[1] >= limits, eos, logits.argmax(1))
-            tokens = np.append(tokens, token[:, None], axis=1)
-        return [row[: row.index(eos)] for row in tokens.tolist()]
+        eos, found = self._tgt_vocab.eos, list[list[int]]()
+        for first in range(0, len(sources), BATCH):
+            batch = sources[first : first + BATCH]
+            width = 1 + max(map(len, batch))
+            ids = np.full((len(batch), width), self._src_vocab.pad)  # [B, S]
+            for row, source in zip(ids, batch, strict=True):
+                row[: len(source) + 1] = [*source, self._src_vocab.eos]
+            real = np.arange(width) <= np.array([[len(source)] for source in batch])  # [B, S]
+            limits = np.array([search.max_length.of(len(source)) for source in batch])
+            memory = _run(self._encoder, {"ids": ids, "real": real})
+            layers, sentences, groups, _, head_dim = memory[0].shape
+            past = [np.zeros((layers, sentences, 1, groups, 0, head_dim), dtype=np.float32)] * 2
+            token, tokens = np.full(sentences, self._tgt_vocab.bos), np.empty((sentences, 0), dtype=np.int64)
+            while not (tokens == eos).any(1).all():
+                inputs = {"token": token[:, None], "real": real, **dict(zip(MEMORY, memory, strict=True))}
+                logits, _, *past = _run(self._decoder, {**inputs, **dict(zip(PAST, past, strict=True))})
+                logits[:, self._banned] = -np.inf
+                token = np.where(tokens.shape[1] >= limits, eos, logits.argmax(1))
+                tokens = np.append(tokens, token[:, None], axis=1)
+            found += [row[: row.index(eos)] for row in tokens.tolist()]
+        return found
 
 
 def _run(session: Any, inputs: dict[str, np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:

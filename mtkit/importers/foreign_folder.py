@@ -7,7 +7,7 @@ its cache.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,18 +114,17 @@ class ForeignFolder:
             DataError: it is damaged, or of another kind.
         """
         if self.has(SAFETENSORS):
-            return self._tensors([SAFETENSORS], self._safetensors)
-        if self.has(INDEX):
-            names = self.table(INDEX).get("weight_map", dict, {})
-            return self._tensors(sorted({Path(str(each)).name for each in names.values()}), self._safetensors)
-        if self.has(PICKLED):
-            return self._tensors([PICKLED], lambda name: read_torch_file(self.path / name))
-        raise MissingInputError(f"{self.path}: has neither {SAFETENSORS} nor {PICKLED}; copy the weights there")
-
-    def _tensors(
-        self, names: Sequence[str], read: Callable[[str], Mapping[str, NDArray[Any]]]
-    ) -> dict[str, NDArray[np.float32]]:
-        arrays = {name: array for file in names for name, array in read(file).items()}
+            names = [SAFETENSORS]
+        elif self.has(INDEX):
+            listed = self.table(INDEX).get("weight_map", dict, {}).values()
+            names = sorted({Path(str(each)).name for each in listed})
+        elif self.has(PICKLED):
+            names = [PICKLED]
+        else:
+            raise MissingInputError(f"{self.path}: has neither {SAFETENSORS} nor {PICKLED}; copy the weights there")
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in names:
+            arrays |= read_torch_file(self.path / name) if name == PICKLED else self._safetensors(name)
         return {name: as_float32(array) for name, array in arrays.items() if array.dtype in FLOATS}
 
     def _safetensors(self, name: str) -> Mapping[str, NDArray[Any]]:

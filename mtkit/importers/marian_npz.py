@@ -98,9 +98,18 @@ class MarianFolder(ForeignFolder):
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
         """See ForeignFolder; by the names of Hugging Face."""
-        found = {theirs: self._weight(ours) for ours, theirs in self._weight_names() if ours in self._arrays}
         weights = {}
-        for name, array in found.items():
+        for ours, name in self._weight_names():
+            if ours not in self._arrays:
+                continue
+            array = self._arrays[ours]
+            is_float = isinstance(array, np.ndarray) and np.issubdtype(array.dtype, np.floating)
+            if not is_float or array.ndim not in (1, 2) or not array.size:
+                found = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else "no array"
+                raise DataError(
+                    f"{self._model}: {ours}: {printable(found, 100)}; a vector or matrix of floats is expected; copy it"
+                )
+            array = np.atleast_2d(array)
             is_matrix = name.endswith(".weight") and min(array.shape) > 1 and ".layers." in name
             weights[name] = as_float32(array.T if is_matrix else array if name in TABLES else array.reshape(-1))
         size = len(self._names(0))
@@ -112,16 +121,6 @@ class MarianFolder(ForeignFolder):
         if unknown := sorted(self._arrays.keys() - known - {SETTINGS}):
             raise DataError(f"{self._model}: {printable(unknown[0], 100)}: mtkit imports no models with this weight")
         return weights
-
-    def _weight(self, name: str) -> NDArray[Any]:
-        array = self._arrays[name]
-        is_float = isinstance(array, np.ndarray) and np.issubdtype(array.dtype, np.floating)
-        if not is_float or array.ndim not in (1, 2) or not array.size:
-            found = f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray) else "no array"
-            raise DataError(
-                f"{self._model}: {name}: {printable(found, 100)}; a vector or matrix of floats is expected; copy it"
-            )
-        return np.atleast_2d(array)
 
     def _weight_names(self) -> Iterator[tuple[str, str]]:
         is_shared = "Wemb" in self._arrays

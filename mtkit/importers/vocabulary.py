@@ -108,8 +108,7 @@ def _token_list(
     }
     if "<unk>" not in names:
         raise DataError(f"{path}: has no token <unk>; copy the tokenizer of the same model")
-    pad, eos = (_special_id(fields, key, size) for key in ("pad_token_id", "eos_token_id"))
-    start = _special_id(fields, "decoder_start_token_id", size)
+    pad, eos, start = _special_ids(fields, size)
     names += [token for token in SPECIAL_TOKENS if token not in names]
     control = {pad, eos, start, *tags.values(), *map(names.index, SPECIAL_TOKENS)}
     try:
@@ -126,11 +125,15 @@ def _by_id(values: Mapping[str, object], path: Path) -> list[str]:
     return [names[number] for number in range(len(values))]
 
 
-def _special_id(fields: Fields, key: str, size: int) -> int:
-    value = fields.get(key, int)
-    if value is None or not 0 <= value < size:
-        raise DataError(f"{fields.path}: {key}: {shown(value)}; the id of one of the {size:,} tokens is expected")
-    return int(value)
+def _special_ids(fields: Fields, size: int) -> list[int]:
+    """The ids of padding, of the end of sentence, and of the token that begins a target."""
+    ids = []
+    for key in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
+        value = fields.get(key, int)
+        if value is None or not 0 <= value < size:
+            raise DataError(f"{fields.path}: {key}: {shown(value)}; the id of one of the {size:,} tokens is expected")
+        ids.append(int(value))
+    return ids
 
 
 @contextmanager
@@ -249,8 +252,7 @@ def read_language_tokenizers(
         )
     names += [f"<unused{number}>" for number in range(len(names), size)]
     names += [token for token in SPECIAL_TOKENS if token not in names]
-    pad, eos = (_special_id(fields, key, size) for key in ("pad_token_id", "eos_token_id"))
-    start = _special_id(fields, "decoder_start_token_id", size)
+    pad, eos, start = _special_ids(fields, size)
     control = sorted({pad, eos, start, *map(names.index, SPECIAL_TOKENS)})
     sides = []
     for code in (direction.src, direction.tgt):

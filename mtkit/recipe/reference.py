@@ -141,7 +141,8 @@ def _describe_member(member: Any, limits: Sequence[Any]) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(str(word) for word in arguments)
     if get_origin(kind) in (list, Sequence):
-        return f"list of {describe_hint(arguments[0])}{_describe_length(limits)}"
+        least = [limit.min_length for limit in limits if isinstance(limit, Limits) and limit.min_length is not None]
+        return f"list of {describe_hint(arguments[0])}" + (f", at least {least[0]}" if least else "")
     if get_origin(kind) is tuple:
         return f"list of {len(arguments)}: {', '.join(map(describe_hint, arguments))}"
     if get_origin(kind) is dict:
@@ -170,11 +171,6 @@ def _describe_range(limits: Sequence[Any]) -> str:
     if low:
         return f" {'>=' if low[0] == '[' else '>'} {low[1:]}"
     return f" {'<=' if high[-1] == ']' else '<'} {high[:-1]}" if high else ""
-
-
-def _describe_length(limits: Sequence[Any]) -> str:
-    minimum = [limit.min_length for limit in limits if isinstance(limit, Limits) and limit.min_length is not None]
-    return f", at least {minimum[0]}" if minimum else ""
 
 
 def _format_bound(bound: Any) -> str:

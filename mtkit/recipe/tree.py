@@ -150,21 +150,21 @@ def apply_overrides(tree: LocatedValue, overrides: Sequence[str], folder: Path, 
     Raises:
         RecipeError: an override has no `=`, or its path leads to a list item that does not exist.
     """
-    parsed = [_parse(text, folder, errors) for text in overrides]
-    for path, value in sorted(parsed, key=lambda item: item[0][-1] != "kind"):
-        tree = _set_value(tree, path, value, ".".join(path))
+    parsed = []
+    for text in overrides:
+        path, equals, value = text.partition("=")
+        if not equals or not all(path.split(".")) or path != path.strip():
+            raise RecipeError(f"{COMMAND_LINE}: {text}: an override has the form key=value, such as training.seed=2")
+        if re.fullmatch("[1-9][0-9]{0,8}|0", value):  # an integer, such as a beam size, needs no reader of YAML
+            located = LocatedValue(int(value), Origin(COMMAND_LINE, folder, from_file=False))
+        else:
+            from mtkit.recipe.yaml_reader import read_value
+
+            located = read_value(value, path, folder, errors)
+        parsed.append((path.split("."), located))
+    for keys, located in sorted(parsed, key=lambda item: item[0][-1] != "kind"):
+        tree = _set_value(tree, keys, located, ".".join(keys))
     return tree
-
-
-def _parse(text: str, folder: Path, errors: list[str]) -> tuple[list[str], LocatedValue]:
-    path, equals, value = text.partition("=")
-    if not equals or not all(path.split(".")) or path != path.strip():
-        raise RecipeError(f"{COMMAND_LINE}: {text}: an override has the form key=value, such as training.seed=2")
-    if re.fullmatch("[1-9][0-9]{0,8}|0", value):  # an integer, such as a beam size, needs no reader of YAML
-        return path.split("."), LocatedValue(int(value), Origin(COMMAND_LINE, folder, from_file=False))
-    from mtkit.recipe.yaml_reader import read_value
-
-    return path.split("."), read_value(value, path, folder, errors)
 
 
 def _set_value(tree: LocatedValue, path: list[str], value: LocatedValue, name: str) -> LocatedValue:
