@@ -15,7 +15,6 @@ from mtkit.export.supported_models import CTRANSLATE2
 from mtkit.inference.support import ComputeType
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
-from mtkit.layers.attention import SelfAttention
 from mtkit.layers.config import (
     DeepNormConfig,
     DenseConfig,
@@ -194,7 +193,15 @@ def _copy_stack(spec: Any, stack: Stack, norm: nn.Module) -> None:
         sublayers = {"attention": layer_spec.self_attention, "feed_forward": layer_spec.ffn}
         _copy_linear(layer_spec.self_attention.linear[0], layer.attention.query_key_value)
         _copy_linear(layer_spec.self_attention.linear[1], layer.attention.out, factor)
-        _copy_positions(layer_spec.self_attention, layer.attention)
+        position = layer.attention.position
+        if isinstance(position, Shaw):
+            layer_spec.self_attention.relative_position_keys = position.key.weight.detach()
+            layer_spec.self_attention.relative_position_values = position.value.weight.detach()
+        if isinstance(position, T5Bias):
+            max_distance = torch.tensor(position.max_distance, dtype=torch.int32).numpy()
+            layer_spec.self_attention.relative_attention_bias = position.table.weight.detach()
+            layer_spec.self_attention.relative_attention_max_distance = max_distance
+            layer_spec.self_attention.queries_scale = position.scale(layer.attention.heads.head_dim)
         if isinstance(layer, DecoderLayer):
             sublayers["cross_attention"] = layer_spec.attention
             _copy_linear(layer_spec.attention.linear[0], layer.cross_attention.query)
@@ -211,17 +218,6 @@ def _copy_stack(spec: Any, stack: Stack, norm: nn.Module) -> None:
                 _copy_norm(sublayer.layer_norm, residual.norm)
     if not isinstance(norm, nn.Identity):
         _copy_norm(spec.layer_norm, norm)
-
-
-def _copy_positions(spec: Any, attention: SelfAttention) -> None:
-    position = attention.position
-    if isinstance(position, Shaw):
-        spec.relative_position_keys = position.key.weight.detach()
-        spec.relative_position_values = position.value.weight.detach()
-    if isinstance(position, T5Bias):
-        spec.relative_attention_bias = position.table.weight.detach()
-        spec.relative_attention_max_distance = torch.tensor(position.max_distance, dtype=torch.int32).numpy()
-        spec.queries_scale = position.scale(attention.heads.head_dim)
 
 
 def _copy_feed_forward(spec: Any, module: Any, factor: float) -> None:

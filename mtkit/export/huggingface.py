@@ -46,20 +46,20 @@ def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = N
     require_replaceable(folder, EXPORTED)
     loaded = read_translation_model(model).load()
     config = _check(loaded)
-    sample = sample_lines(model, loaded, check_file)
+    sample, search = sample_lines(model, loaded, check_file), _one_limit(loaded)
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
         _write_tokenizers(temporary, loaded, is_tied=config.tied_embeddings == "all")
         write_json(temporary / CONFIG, _config(config, loaded))
-        write_json(temporary / GENERATION, generation_settings(_one_limit(loaded), loaded.tokenizers))
+        write_json(temporary / GENERATION, generation_settings(search, loaded.tokenizers))
         write_tensors(temporary / SAFETENSORS, marian_tensors(config, weights(loaded.model), loaded.tokenizers))
         write_bytes(temporary / MODEL_CARD, (loaded.folder / MODEL_CARD).read_bytes())
         write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
         runner = TransformersRunner(temporary, loaded.tokenizers)
         runner.check_tokenizer(sample)
         result = check_equivalence(loaded, runner, sample)
-    search = loaded.metadata.search
-    cut = [] if _one_limit(loaded).max_length == search.max_length else ["max_length"]
-    return "\n".join([result, *lost_settings("huggingface", search, cut)])
+    stored = loaded.metadata.search
+    cut = [] if search.max_length == stored.max_length else ["max_length"]
+    return "\n".join([result, *lost_settings("huggingface", stored, cut)])
 
 
 def _check(loaded: LoadedModel) -> TransformerConfig:
@@ -113,11 +113,6 @@ def marian_tensors(
 def _config(config: TransformerConfig, loaded: LoadedModel) -> dict[str, Any]:
     src_size, tgt_size = loaded.tokenizers.vocab_sizes
     names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
-    sides = {
-        f"{side}_{key}": value
-        for side in ("encoder", "decoder")
-        for key, value in (("ffn_dim", config.d_ff), ("attention_heads", config.num_heads))
-    }
     return {
         "architectures": ["MarianMTModel"],
         "model_type": Marian.name,
@@ -125,7 +120,10 @@ def _config(config: TransformerConfig, loaded: LoadedModel) -> dict[str, Any]:
         "d_model": config.d_model,
         "encoder_layers": config.encoder_layers,
         "decoder_layers": config.decoder_layers,
-        **sides,
+        "encoder_ffn_dim": config.d_ff,
+        "encoder_attention_heads": config.num_heads,
+        "decoder_ffn_dim": config.d_ff,
+        "decoder_attention_heads": config.num_heads,
         "activation_function": names[config.feed_forward.activation],  # type: ignore[union-attr]
         "dropout": config.dropout,
         "attention_dropout": config.attention_dropout,
