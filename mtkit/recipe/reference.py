@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from mtkit.config import Limits
-from mtkit.recipe.type_hints import dataclass_members, default_of, field_types, kind_of, strip_annotated, unwrap_hint
+from mtkit.recipe.type_hints import MAX_DEPTH, default_of, field_types, kind_of, strip_annotated, unwrap_hint
 
-MAX_DEPTH = 8  # of nested mappings
 WIDTH = 110  # characters of a line of text
 
 
@@ -88,7 +87,7 @@ def _dataclasses_in(hint: Any) -> Iterator[tuple[Any, str]]:
     """Dataclasses in a type hint, and what follows the key in their path."""
     for member in map(strip_annotated, unwrap_hint(hint).members):
         arguments = get_args(member)
-        if member in dataclass_members(member) and field_types(member):
+        if dataclasses.is_dataclass(member) and field_types(member):  # type: ignore[arg-type]
             yield member, ""
         elif get_origin(member) is dict:
             yield from ((inner, f".NAME{suffix}") for inner, suffix in _dataclasses_in(arguments[1]))

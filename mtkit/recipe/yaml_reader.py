@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -127,16 +128,16 @@ def _compose(text: str, name: str) -> yaml.Node | None:
         raise RecipeError(f"{name}: invalid YAML: {' '.join(str(error).split())[:MAX_KEY]}") from error
 
 
+@dataclass
 class _Reader:
     """Converter from YAML nodes to `LocatedValue`s that collects errors."""
 
-    def __init__(self, name: str, folder: Path, errors: list[str], *, from_file: bool) -> None:
-        self.name = name
-        self.folder = folder
-        self.from_file = from_file
-        self.errors = errors
-        self.count = 0
-        self.open_nodes: set[int] = set()
+    name: str
+    folder: Path
+    errors: list[str]
+    from_file: bool
+    count: int = 0
+    open_nodes: set[int] = field(default_factory=set)
 
     def convert(self, node: yaml.Node) -> LocatedValue:
         origin = Origin(self.location(node), self.folder, self.from_file)
