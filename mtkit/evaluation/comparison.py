@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -42,7 +42,7 @@ class Comparison:
         scores: of each system, in their order.
         p_values: by test (`bootstrap`, `randomisation`), metric and system, against the first system.
         tests: sentence about each test: its number of samples and seed.
-        groups: score of each system in each group of segments; empty without groups.
+        groups: scores by group of segments, such as `length 10-19` or the name of a document; empty without groups.
     """
 
     scores: dict[str, Scores]
@@ -69,9 +69,9 @@ class Comparison:
             for metric, systems in metrics.items():
                 for system, p_value in systems.items():
                     report[system][f"{metric}_p_{test}"] = p_value
-        for group in self.groups.values():
+        for name, group in self.groups.items():
             for system in report:
-                report[system].setdefault("groups", {})[group.name] = {
+                report[system].setdefault("groups", {})[name] = {
                     "lines": group.lines,
                     **{metric: values[system] for metric, values in group.scores.items()},
                 }
@@ -83,11 +83,10 @@ class GroupScores:
     """Scores of a group of segments: a range of lengths, or a document.
 
     Attributes:
-        name: such as `length 10-19`, or the name of a document.
         lines: number of segments.
+        scores: by metric and system, in percent.
     """
 
-    name: str
     lines: int
     scores: dict[str, dict[str, float]]
 
@@ -133,51 +132,46 @@ def compare(
         keys = [(name, system) for name, systems in statistics.items() for system in systems]
         drawn = bootstrap_scores([statistics[name][system] for name, system in keys])
         samples = dict(zip(keys, drawn, strict=True))
-    scores = {}
+    scores: dict[str, Scores] = {}
     for system, lines in hyps.items():
-        values = {name: _score(name, system, of_metric[system], samples) for name, of_metric in statistics.items()}
+        values: dict[MetricName, Score] = {}
+        for name, metric in choice.metrics.items():
+            value = statistics[name][system].score()
+            if intervals:
+                bounds = Interval(*interval(samples[name, system]))
+                values[name] = Score(value, metric.signature(NUM_SAMPLES, SEED), bounds)
+            else:
+                values[name] = Score(value, metric.signature())
         notes = [*choice.notes, *implausible_inputs(lines, refs, src), *sampled_warnings(lines, refs, choice)]
         if intervals and len(lines) < MIN_RESAMPLED:
             count = count_of(len(lines), "line")
             notes.append(f"{count}: too few for intervals and p-values; use more, or --no-intervals")
-        scores[system] = Scores.of(values, [*notes, *_note_of_copy(system, hyps)])
-    p_values = _p_values(statistics, samples) if intervals and len(hyps) > 1 else {}
+        if (copied := next((earlier for earlier in scores if list(hyps[earlier]) == list(lines)), None)) is not None:
+            notes.append(f"the translations are equal to those of {copied}, line by line; are both files right?")
+        scores[system] = Scores.of(values, notes)
+    scored_groups: dict[str, GroupScores] = {}
+    for group, indices in (groups or {}).items():
+        segments = np.unique(np.asarray(indices, dtype=np.int64))
+        of_group = {
+            METRICS[name].key: {system: each.score(segments) for system, each in systems.items()}
+            for name, systems in statistics.items()
+        }
+        scored_groups[group] = GroupScores(len(indices), of_group)
+    if not intervals or len(hyps) < 2:
+        return Comparison(scores, groups=scored_groups)
     tests = (
         f"bootstrap: paired, {NUM_SAMPLES:,} samples, seed {SEED}",
         f"randomisation: paired, all exchanges of at most {EXACT_LINES} differing lines or {NUM_TRIALS:,} random ones, "
         f"seed {SEED}",
     )
-    scored_groups = {name: _score_group(name, lines, statistics) for name, lines in (groups or {}).items()}
-    return Comparison(scores, p_values, tests if p_values else (), scored_groups)
-
-
-def _note_of_copy(system: str, hyps: Mapping[str, Sequence[str]]) -> list[str]:
-    """A sentence if the translations of a system are those of an earlier one."""
-    for name, lines in hyps.items():
-        if name == system:
-            break
-        if list(lines) == list(hyps[system]):
-            return [f"the translations are equal to those of {name}, line by line; are both files right?"]
-    return []
-
-
-def _score(
-    name: MetricName,
-    system: str,
-    statistics: SegmentStatistics,
-    samples: Mapping[tuple[MetricName, str], NDArray[np.float64]],
-) -> Score:
-    score, metric = statistics.score(), statistics.metric
-    if (name, system) not in samples:
-        return Score(score, metric.signature())
-    return Score(score, metric.signature(NUM_SAMPLES, SEED), Interval(*interval(samples[name, system])))
+    return Comparison(scores, _p_values(statistics, samples), tests, scored_groups)
 
 
 def _p_values(
     statistics: Mapping[MetricName, Mapping[str, SegmentStatistics]],
     samples: Mapping[tuple[MetricName, str], NDArray[np.float64]],
 ) -> dict[str, dict[str, dict[str, float]]]:
-    baseline, *others = next(iter(statistics.values())) if statistics else ("",)
+    baseline, *others = next(iter(statistics.values()))
     by_test: dict[str, dict[str, dict[str, float]]] = {"bootstrap": {}, "randomisation": {}}
     for (name, each), system in itertools.product(statistics.items(), others):
         key, first, other = METRICS[name].key, each[baseline], each[system]
@@ -186,16 +180,6 @@ def _p_values(
             samples[name, baseline], samples[name, system], first.score() - other.score()
         )
     return by_test
-
-
-def _score_group(
-    name: str, lines: Sequence[int], statistics: Mapping[MetricName, Mapping[str, SegmentStatistics]]
-) -> GroupScores:
-    scores: dict[str, dict[str, float]] = {}
-    segments = np.unique(np.asarray(lines, dtype=np.int64))
-    for metric, systems in statistics.items():
-        scores[METRICS[metric].key] = {system: each.score(segments) for system, each in systems.items()}
-    return GroupScores(name, len(lines), scores)
 
 
 def segment_groups(options: ReportOptions, ref: Sequence[str], src: Sequence[str] | None) -> dict[str, list[int]]:
@@ -287,17 +271,17 @@ def score_table(
     return Table([*headings, *(f"p ({test})" for test in p_values)], cells, text=("metric", label))
 
 
-def group_table(groups: Iterable[GroupScores], *, title: str | None = None) -> Table:
+def group_table(groups: Mapping[str, GroupScores], *, title: str | None = None) -> Table:
     """One row for each group of segments, one column for each metric and system."""
-    groups = list(groups)
-    columns = [(metric, system) for metric in REPORTED for system in groups[0].scores.get(metric, ())]
+    first = next(iter(groups.values()))
+    columns = [(metric, system) for metric in REPORTED for system in first.scores.get(metric, ())]
     is_single = len({system for _, system in columns}) == 1
     names = [
         REPORTED[metric].heading if is_single else f"{REPORTED[metric].heading} {system}" for metric, system in columns
     ]
     rows = [
-        [group.name, f"{group.lines:,}", *(f"{group.scores[metric][system]:.2f}" for metric, system in columns)]
-        for group in groups
+        [name, f"{group.lines:,}", *(f"{group.scores[metric][system]:.2f}" for metric, system in columns)]
+        for name, group in groups.items()
     ]
     return Table(["group", "lines", *names], rows, text=("group",), title=title)
 

@@ -48,7 +48,15 @@ def implausible_inputs(
             f"{tokenized:,} of {len(hyps):,} translations end in a space and a full stop, as tokenized text does, and "
             f"{ref_tokenized:,} references; detokenize the translations"
         )
-    sentences += _repeated_line(hyps, refs[0])
+    count, of_ref = (
+        max(Counter(line.strip() for line in lines if not _is_blank(line)).values(), default=0)
+        for lines in (hyps, refs[0])
+    )
+    if count >= max(MIN_REPEATED, MIN_REPEATED_SHARE * len(hyps)) and 2 * of_ref <= count:
+        sentences.append(
+            f"{count:,} of {len(hyps):,} translations are the same line, where at most {of_ref:,} reference "
+            "lines are equal; is it the output of this source, and was the model trained for long enough?"
+        )
     blank = sum(_is_blank(hyp) and not _is_blank(ref) for hyp, ref in zip(hyps, refs[0], strict=True))
     if blank:
         sentences.append(f"{blank:,} of {len(hyps):,} translations are blank where the reference is not")
@@ -59,19 +67,6 @@ def implausible_inputs(
         if (blank := sum(map(_is_blank, ref))) >= max(1, MIN_BLANK_SHARE * len(ref)):
             sentences.append(f"{blank:,} of {len(ref):,} lines of reference {number} are blank")
     return sentences
-
-
-def _repeated_line(hyps: Sequence[str], ref: Sequence[str]) -> list[str]:
-    """A sentence if one line stands for most translations, but not for most of the reference."""
-    count, of_ref = (
-        max(Counter(line.strip() for line in lines if not _is_blank(line)).values(), default=0) for lines in (hyps, ref)
-    )
-    if count < max(MIN_REPEATED, MIN_REPEATED_SHARE * len(hyps)) or 2 * of_ref > count:
-        return []
-    return [
-        f"{count:,} of {len(hyps):,} translations are the same line, where at most {of_ref:,} reference "
-        "lines are equal; is it the output of this source, and was the model trained for long enough?"
-    ]
 
 
 def _encoding_faults(hyps: Sequence[str], refs: Sequence[Sequence[str]]) -> list[str]:
@@ -86,7 +81,13 @@ def _encoding_faults(hyps: Sequence[str], refs: Sequence[Sequence[str]]) -> list
             "not match; normalise both, for example with uconv -x nfc"
         )
     misread_counts = [sum(map(_is_misread, lines)) for lines in (hyps, *refs)]
-    shares = [sum(map(_is_compatibility_form, lines)) / max(1, len(lines)) for lines in (hyps, *refs)]
+    shares = []
+    for lines in (hyps, *refs):
+        beyond_ascii = (line for line in lines if not line.isascii())
+        differing = sum(
+            unicodedata.normalize("NFKC", each) != unicodedata.normalize("NFC", each) for each in beyond_ascii
+        )
+        shares.append(differing / max(1, len(lines)))
     if not any(misread_counts) and max(abs(share - shares[0]) for share in shares) >= MIN_COMPATIBILITY_DIFFERENCE:
         others = " and ".join(f"{share:.0%}" for share in shares[1:])
         sentences.append(
@@ -116,10 +117,6 @@ def _normal_form(lines: Sequence[str]) -> str | None:
     if not composed and not decomposed:
         return None
     return "decomposed" if 2 * decomposed > composed else "composed"
-
-
-def _is_compatibility_form(line: str) -> bool:
-    return not line.isascii() and unicodedata.normalize("NFKC", line) != unicodedata.normalize("NFC", line)
 
 
 def _is_misread(line: str) -> bool:

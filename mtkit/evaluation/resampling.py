@@ -11,7 +11,7 @@ https://aclanthology.org/W05-0908.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,20 +60,18 @@ def bootstrap_scores(statistics: Sequence[SegmentStatistics], num_samples: int =
         The scores of each metric and system, [num_samples] in percent.
     """
     columns = np.concatenate([each.values for each in statistics], axis=1)  # [N, sum of all K]
-    sums = np.concatenate([*_bootstrap_sums(columns, num_samples)])
-    return [each.scores(part) for each, part in zip(statistics, _split(sums, statistics), strict=True)]
-
-
-def _bootstrap_sums(columns: Array, num_samples: int) -> Iterator[Array]:
-    """Yield the sums over samples, [samples of a block, K]."""
     rng = np.random.default_rng(SEED)
     num_segments = len(columns)
     size = max(1, _BLOCK_VALUES // num_segments)
+    blocks = []
     for first in range(0, num_samples, size):
         counts = np.empty((min(size, num_samples - first), num_segments))
         for row in counts:
             row[:] = np.bincount(rng.choice(num_segments, size=num_segments), minlength=num_segments)
-        yield counts @ columns
+        blocks.append(counts @ columns)  # sums over samples [samples of a block, sum of all K]
+    ends = np.cumsum([each.values.shape[1] for each in statistics])
+    sums = np.split(np.concatenate(blocks), ends[:-1].tolist(), axis=1)
+    return [each.scores(part) for each, part in zip(statistics, sums, strict=True)]
 
 
 def paired_bootstrap_p_value(baseline: Array, system: Array, difference: float) -> float:
@@ -106,32 +104,24 @@ def randomisation_p_value(
     moved = baseline.values - system.values
     differing = moved[moved.any(1)]
     is_exact = len(differing) <= EXACT_LINES
-    exchanged = _all_exchanges(differing) if is_exact else _random_exchanges(moved, num_trials)
+    if is_exact:
+        exchanged = np.zeros((1, moved.shape[1]))  # sums of each subset of the n differing rows, [2^n, K]
+        for row in differing:
+            exchanged = np.concatenate([exchanged, exchanged + row])
+    else:  # sums of a random half of all rows, [trials, K]; the choices are sacreBLEU's
+        rng = np.random.default_rng(SEED)
+        size = max(1, _BLOCK_VALUES // (_BOOLEANS_PER_DRAW * len(moved))) * _BOOLEANS_PER_DRAW
+        blocks = []
+        for start in range(0, num_trials, size):
+            is_moved = rng.integers(2, size=(min(size, num_trials - start), len(moved)), dtype=bool)
+            blocks.append(is_moved.astype(np.float64) @ moved)
+        exchanged = np.concatenate(blocks)
     first = exchanged + system.values.sum(0)
     second = baseline.values.sum(0) + system.values.sum(0) - first
     differences = baseline.scores(first) - system.scores(second)
     count = _at_least(differences, baseline.score() - system.score())
     added = 0 if is_exact else 1  # the texts as they are; among all exchanges they occur already
     return (count + added) / (len(differences) + added)
-
-
-def _random_exchanges(moved: Array, num_trials: int) -> Array:
-    """Sums of a random half of the rows [N, K], for each trial: [trials, K]. The choices are sacreBLEU's."""
-    rng = np.random.default_rng(SEED)
-    size = max(1, _BLOCK_VALUES // (_BOOLEANS_PER_DRAW * len(moved))) * _BOOLEANS_PER_DRAW
-    sums = []
-    for start in range(0, num_trials, size):
-        is_moved = rng.integers(2, size=(min(size, num_trials - start), len(moved)), dtype=bool)
-        sums.append(is_moved.astype(np.float64) @ moved)
-    return np.concatenate(sums)
-
-
-def _all_exchanges(moved: Array) -> Array:
-    """Sums of each subset of the rows [n, K]: [2^n, K]."""
-    sums = np.zeros((1, moved.shape[1]))
-    for row in moved:
-        sums = np.concatenate([sums, sums + row])
-    return sums
 
 
 def _at_least(differences: Array, observed: float) -> int:
@@ -144,8 +134,3 @@ def interval(samples: Array) -> tuple[float, float]:
     cut = len(samples) // 40
     ordered = np.sort(samples)
     return float(samples.mean()), float(ordered[-1 - cut] - ordered[cut]) / 2
-
-
-def _split(sums: Array, statistics: Sequence[SegmentStatistics]) -> list[Array]:
-    ends = np.cumsum([each.values.shape[1] for each in statistics])
-    return np.split(sums, ends[:-1].tolist(), axis=1)

@@ -170,24 +170,23 @@ def read_texts(
     unequal = [path for path in texts if len(texts[path]) != len(texts[refs[0]])]
     if unequal:
         num_lines = len(texts[refs[0]])
-        counts = ", ".join(f"{path} has {len(texts[path]):,}{_explain(texts[path], num_lines)}" for path in unequal)
+        counts = []
+        for path in unequal:
+            lines, reason = texts[path], ""
+            surplus = lines[num_lines:]
+            if surplus and not any(map(str.strip, surplus)):
+                which = "last is" if len(surplus) == 1 else f"last {len(surplus):,} are"
+                reason = f" (the {which} blank)"
+            elif len(lines) < num_lines and any("\r" in line for line in lines):
+                reason = r" (with \r inside lines: convert line ends, for example with tr '\r' '\n')"
+            counts.append(f"{path} has {len(lines):,}{reason}")
         raise DataError(
-            f"{refs[0]} has {count_of(num_lines, 'line')}, but {counts}; translations, references and "
+            f"{refs[0]} has {count_of(num_lines, 'line')}, but {', '.join(counts)}; translations, references and "
             "source must have equally many lines"
         )
     if not texts[refs[0]]:
         raise DataError(f"{refs[0]}: no lines; there is nothing to score")
     return texts
-
-
-def _explain(lines: Sequence[str], expected: int) -> str:
-    """A frequent reason for another number of lines than the expected one, in parentheses; empty if there is none."""
-    extra = lines[expected:]
-    if extra and not any(map(str.strip, extra)):
-        return " (the last is blank)" if len(extra) == 1 else f" (the last {len(extra):,} are blank)"
-    if len(lines) < expected and any("\r" in line for line in lines):
-        return r" (with \r inside lines: convert line ends, for example with tr '\r' '\n')"
-    return ""
 
 
 def check_counts(num_hyps: int, num_refs: Sequence[int]) -> None:

