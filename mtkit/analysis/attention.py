@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -72,10 +72,6 @@ class AttentionReport:
     sentences: int
     reference: str | None
 
-    def as_dict(self) -> dict[str, object]:
-        """The report as JSON."""
-        return asdict(self)
-
 
 def analyse_attention(model: Path, text: ReferenceText, alignments: Path | None = None) -> AttentionReport:
     """Compute the attention weights of the references of a text (teacher forcing), and their figures.
@@ -98,7 +94,13 @@ def analyse_attention(model: Path, text: ReferenceText, alignments: Path | None 
     if isinstance(loaded.metadata.model, TransformerConfig):
         rows = _rows_of_heads(loaded, text, aligner)
     elif loaded.metadata.model.has_attention:
-        rows = _rows_of_decoder(loaded, text, aligner)
+        sums = HeadSums(is_self_attention=False)  # of the attention that decoding returns
+        for batch in batches(loaded, text):
+            with torch.inference_mode():
+                weights = forced_attention(loaded.model, batch)[:, None]  # [B, 1, T, S]
+            sums.add(weights, batch.target.real)
+            aligner.add("decoder", weights, batch)
+        rows = _rows("decoder", sums, None, aligner)
     else:
         raise UsageError(f"{model}: a model of kind {loaded.metadata.model.kind} has no attention over the source")
     return AttentionReport(rows, len(text.src), name)
@@ -114,29 +116,24 @@ def _reference(
     path = loaded.folder / LEXICON
     if not path.is_file():
         return None, None
-    lexicon = LexiconAligner(_read_lexicon(path, loaded), loaded.tokenizers.src.vocab.eos)
+    lexicon, tokenizers = Lexicon.load(path), loaded.tokenizers
+    stored = len(lexicon.targets), len(lexicon.frequent)
+    expected = tokenizers.src.vocab.size, tokenizers.tgt.vocab.size
+    if stored != expected:
+        raise DataError(
+            f"{path}: the lexicon of another model ({stored[0]} source and {stored[1]} target tokens, the model has "
+            f"{expected[0]} and {expected[1]}); copy the model again, or give --alignments FILE"
+        )
+    aligner = LexiconAligner(lexicon, tokenizers.src.vocab.eos)
 
     @cache
     def align(index: int) -> ReferenceAlignment:
-        tokenizers = loaded.tokenizers
         src, tgt = tokenizers.encode("src", [text.src[index]])[0], tokenizers.encode("tgt", [text.ref[index]])[0]
         tokens = tokenizers.src.ids_to_tokens(src), tokenizers.tgt.ids_to_tokens(tgt)
-        links = set(word_pairs(lexicon.links(src, tgt), *tokens))
+        links = set(word_pairs(aligner.links(src, tgt), *tokens))
         return ReferenceAlignment(links, links)
 
     return "IBM Model 1", align
-
-
-def _read_lexicon(path: Path, loaded: LoadedModel) -> Lexicon:
-    lexicon = Lexicon.load(path)
-    found = len(lexicon.targets), len(lexicon.frequent)
-    expected = loaded.tokenizers.src.vocab.size, loaded.tokenizers.tgt.vocab.size
-    if found != expected:
-        raise DataError(
-            f"{path}: the lexicon of another model ({found[0]} source and {found[1]} target tokens, the model has "
-            f"{expected[0]} and {expected[1]}); copy the model again, or give --alignments FILE"
-        )
-    return lexicon
 
 
 class _Aligner:
@@ -171,10 +168,11 @@ def _rows_of_heads(loaded: LoadedModel, text: ReferenceText, aligner: _Aligner) 
     sums: dict[str, HeadSums] = {}
     for batch, weights in _attention(loaded, text):
         for name, of_module in weights.items():
-            by_head = _with_mean(of_module) if not is_self_attention(name) else of_module
-            sums.setdefault(name, HeadSums(is_self_attention=is_self_attention(name)))
-            sums[name].add(by_head, real_queries(name, batch))
-            if not is_self_attention(name):
+            by_head, is_self = of_module, is_self_attention(name)  # [B, H, T, S]
+            if not is_self and of_module.size(1) > 1:
+                by_head = torch.cat([of_module, of_module.mean(1, keepdim=True)], 1)  # [B, H + 1, T, S]
+            sums.setdefault(name, HeadSums(is_self_attention=is_self)).add(by_head, real_queries(name, batch))
+            if not is_self:
                 aligner.add(name, by_head, batch)
     importance = head_importance(loaded.model, batches(loaded, text))
     return [row for name, each in sums.items() for row in _rows(name, each, importance.get(name), aligner)]
@@ -187,22 +185,6 @@ def _attention(loaded: LoadedModel, text: ReferenceText) -> Iterator[tuple[Batch
             with torch.inference_mode():
                 loaded.model.decode_states(batch.source, batch.target)
             yield batch, weights
-
-
-def _with_mean(weights: Tensor) -> Tensor:
-    """[B, H, T, S] -> [B, H + 1, T, S], the last row the mean of the heads; unchanged for one head."""
-    return torch.cat([weights, weights.mean(1, keepdim=True)], 1) if weights.size(1) > 1 else weights
-
-
-def _rows_of_decoder(loaded: LoadedModel, text: ReferenceText, aligner: _Aligner) -> list[HeadRow]:
-    """The row of the attention that decoding returns."""
-    sums = HeadSums(is_self_attention=False)
-    for batch in batches(loaded, text):
-        with torch.inference_mode():
-            weights = forced_attention(loaded.model, batch)[:, None]  # [B, 1, T, S]
-        sums.add(weights, batch.target.real)
-        aligner.add("decoder", weights, batch)
-    return _rows("decoder", sums, None, aligner)
 
 
 def _rows(name: str, sums: HeadSums, importance: Tensor | None, aligner: _Aligner) -> list[HeadRow]:

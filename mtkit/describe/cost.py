@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from math import prod
@@ -71,50 +71,35 @@ def count_cost(model: TranslationModel, src_vocab: int, tgt_vocab: int, *, lengt
     src, tgt = (Vocab(size=size, pad=0, unk=1, bos=2, eos=3) for size in (src_vocab, tgt_vocab))
     batch = dummy_batch(max(1, BATCH_TOKENS // length), length, src, tgt)
     tokens = batch.num_sentences * length
-    forward = _count_forward(model, batch)
-    training, activations = _count_training(model, batch)
-    return ModelCost(
-        length=length,
-        forward={path: flops / tokens for path, flops in forward.items()},
-        training=training / tokens,
-        activations={path: size / tokens for path, size in activations.items()},
-        decoding=_measure_decoding(model, batch),
-    )
-
-
-@torch.no_grad()
-def _count_forward(model: TranslationModel, batch: Batch) -> Counter[str]:
-    model.eval()
-    path = ModulePath()
-    counter = FlopCounter(path)
-    with path.track(model), counter:
+    with torch.no_grad(), running_modules(model.eval()) as path, FlopCounter(path) as forward:
         model.output(model.decode_states(batch.source, batch.target))
-    return counter.flops
-
-
-def _count_training(model: TranslationModel, batch: Batch) -> tuple[int, Counter[str]]:
     model.train()
     for module in model.modules():
         if isinstance(module, StructuralDropout):
             module.training = False  # of the module alone, not of its submodules: skip no layer and drop no token
-    path = ModulePath()
-    saved, counter = SavedTensorBytes(model, lambda: path.current), FlopCounter(path)
-    with path.track(model), counter:
+    with running_modules(model) as path, FlopCounter(path) as training:
+        saved = SavedTensorBytes(model, lambda: path[-1])
         with torch.autograd.graph.saved_tensors_hooks(saved, lambda tensor: tensor):
             hidden = model.decode_states(batch.source, batch.target).flatten(0, 1)  # [B·T, D]
         weight, bias = model.output.weight, model.output.bias
         loss = label_smoothed_loss(hidden, weight, bias, batch.labels.flatten(), smoothing=0.1)
         loss.backward()  # type: ignore[no-untyped-call]
     model.eval()
-    return counter.flops.total(), saved.by_group
+    return ModelCost(
+        length=length,
+        forward={name: flops / tokens for name, flops in forward.flops.items()},
+        training=training.flops.total() / tokens,
+        activations={name: size / tokens for name, size in saved.by_group.items()},
+        decoding=_measure_decoding(model, batch),
+    )
 
 
 @torch.no_grad()
 def _measure_decoding(model: TranslationModel, batch: Batch) -> DecodingMemory:
     model.eval()
     sentences, length = batch.source.ids.shape
-    cache_bytes = {}
-    with FlopCounter(ModulePath()):
+    cache_bytes: dict[int, float] = {}  # by decoder step
+    with FlopCounter([""]):
         state = model.start(batch.source)
         memory_bytes = _count_bytes(state.memory)
         for step in range(1, LAST_STEP + 1):
@@ -145,44 +130,27 @@ def _tensors(state: object) -> Iterator[Tensor]:
 aten = torch.ops.aten
 
 
-def _matmul_flops(left: Tensor, right: Tensor) -> int:
-    """FLOPs of [..., M, K] @ [..., K, N]: K multiplications and K additions for each of the M·N results."""
-    return 2 * prod(left.shape) * right.shape[-1]
-
-
 # matrix products, and the index of their first factor among the arguments; the second factor follows it
 MATMULS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}
 
 
-class ModulePath:
-    """Path of the module whose forward is running, named as in `named_modules`."""
+@contextmanager
+def running_modules(model: nn.Module) -> Iterator[list[str]]:
+    """Yield the paths of the modules whose forward is running, as in `named_modules`; that of the innermost is last."""
+    stack = [""]
 
-    def __init__(self) -> None:
-        self._stack = [""]
+    def leave(module: nn.Module, args: Any, output: Any) -> None:
+        stack.pop()
 
-    @property
-    def current(self) -> str:
-        """Path of the innermost running module; empty for the model itself."""
-        return self._stack[-1]
-
-    @contextmanager
-    def track(self, model: nn.Module) -> Iterator[None]:
-        """Context manager that follows the calls of the model's modules through forward hooks."""
-        handles = []
-        for path, module in model.named_modules():
-            handles.append(module.register_forward_pre_hook(self._make_enter_hook(path)))
-            handles.append(module.register_forward_hook(self._leave))
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def _make_enter_hook(self, path: str) -> Callable[[nn.Module, Any], None]:
-        return lambda module, args: self._stack.append(path)
-
-    def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
-        self._stack.pop()
+    handles = []
+    for path, module in model.named_modules():
+        handles.append(module.register_forward_pre_hook(lambda module, args, path=path: stack.append(path)))
+        handles.append(module.register_forward_hook(leave))
+    try:
+        yield stack
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 class FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -191,11 +159,14 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Tensors on the meta device have shapes but no values. Ids, positions and padding masks are real tensors on the CPU,
     so that a model may branch on their values. An operation with at least one meta tensor gives a meta tensor. Counts
     of unknown values (`bincount`), such as the number of tokens for each expert, are assumed to be uniform.
+
+    Args:
+        path: see `running_modules`.
     """
 
-    def __init__(self, module_path: ModulePath) -> None:
+    def __init__(self, path: Sequence[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.module_path = module_path
+        self._path = path
         self.flops: Counter[str] = Counter()
 
     def __torch_dispatch__(
@@ -204,20 +175,17 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run one torch operation, on the meta device if an argument is there; called by torch."""
         leaves, tree = tree_flatten((args, kwargs or {}))
         if any(isinstance(leaf, Tensor) and leaf.device == META_DEVICE for leaf in leaves):
-            args, kwargs = tree_unflatten([_to_meta(leaf) for leaf in leaves], tree)
+            leaves = [leaf.to(META_DEVICE) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+            args, kwargs = tree_unflatten(leaves, tree)
         packet = func.overloadpacket
         if packet is aten.arange:  # positions have values
             return func(*args, **{**(kwargs or {}), "device": "cpu"})
         if packet is aten.bincount and args[0].device == META_DEVICE:
             return _uniform_counts(args[0].numel(), *args[1:], **kwargs or {})
-        first = MATMULS.get(packet)
-        if first is not None:
-            self.flops[self.module_path.current] += _matmul_flops(args[first], args[first + 1])
+        if (first := MATMULS.get(packet)) is not None:
+            # [..., M, K] @ [..., K, N]: K multiplications and K additions for each of the M·N results
+            self.flops[self._path[-1]] += 2 * prod(args[first].shape) * args[first + 1].shape[-1]
         return func(*args, **kwargs or {})
-
-
-def _to_meta(leaf: Any) -> Any:
-    return leaf.to(META_DEVICE) if isinstance(leaf, Tensor) and leaf.device != META_DEVICE else leaf
 
 
 def _uniform_counts(total: int, weights: Tensor | None = None, minlength: int = 0) -> Tensor:

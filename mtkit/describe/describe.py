@@ -156,6 +156,12 @@ def module_tree(model: nn.Module, cost: ModelCost, name: str) -> ModuleNode:
         own = [p for p in module.parameters(recurse=False) if id(p) not in seen]
         seen.update(id(p) for p in own)
         children = [(child, visit(child, _join(path, each), each)) for each, child in module.named_children()]
+        relevant = [
+            node
+            for child, node in children
+            if (node.children or node.parameters or node.flops or node.shape)
+            or (isinstance(child, Position) and type(child) is not Position)
+        ]
         return ModuleNode(
             name=name,
             key="",
@@ -165,15 +171,10 @@ def module_tree(model: nn.Module, cost: ModelCost, name: str) -> ModuleNode:
             parameters=sum(p.numel() for p in own) + sum(node.parameters for _, node in children),
             flops=cost.forward.get(path, 0.0) + sum(node.flops for _, node in children),
             activations=cost.activations.get(path, 0.0) + sum(node.activations for _, node in children),
-            children=tuple(node for child, node in children if _is_relevant(child, node)),
+            children=tuple(relevant),
         )
 
     return _with_keys(_collapse_repeats(visit(model, "", name)), "")
-
-
-def _is_relevant(module: nn.Module, node: ModuleNode) -> bool:
-    is_position_encoding = isinstance(module, Position) and type(module) is not Position
-    return bool(node.children or node.parameters or node.flops or node.shape or is_position_encoding)
 
 
 def _join(path: str, name: str) -> str:
@@ -185,27 +186,26 @@ def _collapse_repeats(node: ModuleNode) -> ModuleNode:
     children = [_collapse_repeats(child) for child in node.children]
     # only numbered modules (layers of a stack) are merged; named ones have different roles even if they are equal
     groups = groupby(children, key=lambda child: child.signature if child.name.isdigit() else child.name)
-    merged = [_merge_repeats(list(group)) for _, group in groups]
+    merged = []
+    for _, group in groups:
+        first, *others = group
+        if others:
+            figures = zip(*(node.figures for node in (first, *others)), strict=True)
+            parameters, flops, activations = map(sum, figures)
+            first = replace(
+                first,
+                name=f"{first.name}–{others[-1].name}",
+                count=1 + len(others),
+                parameters=int(parameters),
+                flops=flops,
+                activations=activations,
+            )
+        merged.append(first)
     if len(merged) == 1 and merged[0].count == 1 and not node.shape and merged[0].figures == node.figures:
         inner = merged[0].class_name
         outer = "" if node.class_name == nn.ModuleList.__name__ else f"{node.class_name}: "
         return replace(merged[0], name=node.name, class_name=outer + inner)
     return replace(node, children=tuple(merged))
-
-
-def _merge_repeats(group: list[ModuleNode]) -> ModuleNode:
-    first = group[0]
-    if len(group) == 1:
-        return first
-    parameters, flops, activations = (sum(figures) for figures in zip(*(node.figures for node in group), strict=True))
-    return replace(
-        first,
-        name=f"{first.name}–{group[-1].name}",
-        count=len(group),
-        parameters=int(parameters),
-        flops=flops,
-        activations=activations,
-    )
 
 
 def _with_keys(node: ModuleNode, key: str) -> ModuleNode:

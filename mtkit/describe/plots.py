@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +31,6 @@ TINY = 1e-30  # of a gradient that is 0 everywhere
 RECIPE_VOCAB = 1000  # tokens of an untrained model; embeddings of rare tokens do not matter here
 
 
-@dataclass(frozen=True)
-class _NamedModel:
-    """A model, the name of its curve, the sizes of its vocabularies, and its longest target; None: any length."""
-
-    name: str
-    model: TranslationModel
-    src_vocab: int
-    tgt_vocab: int
-    max_length: int | None
-
-
 def plot_gradients(names_or_paths: Sequence[str], output: Path) -> None:
     """Draw the gradient over distance of recipes, with initial weights, and of trained models, in one figure.
 
@@ -51,27 +40,22 @@ def plot_gradients(names_or_paths: Sequence[str], output: Path) -> None:
     """
     curves = []
     for each in names_or_paths:
-        named = _read(each)
-        norms = gradient_by_distance(
-            named.model,
-            src_vocab=named.src_vocab,
-            tgt_vocab=named.tgt_vocab,
-            length=min(MAX_LENGTH, named.max_length or MAX_LENGTH),
-        )
-        curves.append(GradientCurve(named.name, norms / max(float(norms.max()), TINY)))
+        path = Path(each)
+        model: TranslationModel
+        if path.is_dir():
+            loaded = read_model(path)
+            name, model, config = path.resolve().name, loaded.model, loaded.metadata.model
+            src_vocab, tgt_vocab = loaded.tokenizers.src.vocab.size, loaded.tokenizers.tgt.vocab.size
+        else:
+            recipe = load_recipe(each, allow_commands=True)
+            name, config = recipe.name, recipe.model
+            src_vocab = tgt_vocab = RECIPE_VOCAB
+            seed_everything(recipe.training.seed)
+            model = config.build(src_vocab, tgt_vocab).eval()
+        length = min(MAX_LENGTH, config.max_target_length() or MAX_LENGTH)
+        norms = gradient_by_distance(model, src_vocab=src_vocab, tgt_vocab=tgt_vocab, length=length)
+        curves.append(GradientCurve(name, norms / max(float(norms.max()), TINY)))
     draw_gradients(curves, output)
-
-
-def _read(name_or_path: str) -> _NamedModel:
-    path = Path(name_or_path)
-    if path.is_dir():
-        loaded = read_model(path)
-        sizes = loaded.tokenizers.src.vocab.size, loaded.tokenizers.tgt.vocab.size
-        return _NamedModel(path.resolve().name, loaded.model, *sizes, loaded.metadata.model.max_target_length())
-    recipe = load_recipe(name_or_path, allow_commands=True)
-    seed_everything(recipe.training.seed)
-    model = recipe.model.build(RECIPE_VOCAB, RECIPE_VOCAB).eval()
-    return _NamedModel(recipe.name, model, RECIPE_VOCAB, RECIPE_VOCAB, recipe.model.max_target_length())
 
 
 def gradient_by_distance(
@@ -131,8 +115,6 @@ _MODULES: dict[type[nn.Module], dict[str, tuple[str, str]]] = {
     DecoderOnly: {"decoder": ("tgt_embedding", "layers.0")},
 }
 
-PositionSource = Iterator[tuple[str, Position, PositionStack]]  # title of the panel, encoding, the stack it belongs to
-
 
 def plot_positions(name_or_path: str, output: Path) -> None:
     """Draw the position encodings of a recipe, with initial weights, or of a trained model.
@@ -141,9 +123,7 @@ def plot_positions(name_or_path: str, output: Path) -> None:
         UsageError: the model has no position encoding.
         MissingInputError, RecipeError, DataError, MissingExtraError, ReadWriteError: as reading and drawing.
     """
-    path = Path(name_or_path)
-    source = _positions_of_model(path) if path.is_dir() else _positions_of_recipe(name_or_path)
-    panels = [panel for title, position, stack in source for panel in _panels(title, position, stack)]
+    panels = [panel for row in _positions(name_or_path) for panel in _panels(*row)]
     if not panels:
         raise UsageError(f"{name_or_path}: the model has no position encodings to draw")
     draw_positions(_merge_equal(panels), output)
@@ -160,29 +140,27 @@ def _merge_equal(panels: Sequence[Panel]) -> list[Panel]:
     return list(merged.values())
 
 
-def _positions_of_recipe(name_or_path: str) -> PositionSource:
-    recipe = load_recipe(name_or_path, allow_commands=True)
-    seed_everything(recipe.training.seed)
-    for stack in recipe.model.position_stacks():
-        positions = stack.positions.build(stack.d_model, stack.heads, layers=1, causal=stack.is_causal)
-        for position in (positions.embedding, positions.layers[0]):
-            yield f"{stack.side}: {stack.positions.kind}", position, stack
-
-
-def _positions_of_model(path: Path) -> PositionSource:
+def _positions(name_or_path: str) -> Iterator[tuple[str, Position, PositionStack]]:
+    """Position encodings of a recipe or a model, each with the title of its panel and the stack it belongs to."""
+    path = Path(name_or_path)
+    if not path.is_dir():
+        recipe = load_recipe(name_or_path, allow_commands=True)
+        seed_everything(recipe.training.seed)
+        for stack in recipe.model.position_stacks():
+            positions = stack.positions.build(stack.d_model, stack.heads, layers=1, causal=stack.is_causal)
+            for position in (positions.embedding, positions.layers[0]):
+                yield f"{stack.side}: {stack.positions.kind}", position, stack
+        return
     loaded = read_model(path)
     for stack in loaded.metadata.model.position_stacks():
         title = f"{stack.side}: {stack.positions.kind}"
-        modules = _MODULES.get(type(loaded.model), {}).get(stack.side, ())
-        for module_title, module_path in zip((title, f"{title}, layer 1"), modules, strict=False):
-            position = _find_position(loaded.model.get_submodule(module_path))
-            if position is not None:
-                yield module_title, position, stack
-
-
-def _find_position(module: nn.Module) -> Position | None:
-    """The outermost position encoding in a module; the base class is a placeholder that does nothing."""
-    return next((each for each in module.modules() if isinstance(each, Position) and type(each) is not Position), None)
+        paths = _MODULES.get(type(loaded.model), {}).get(stack.side, ())
+        for module_title, module_path in zip((title, f"{title}, layer 1"), paths, strict=False):
+            # the outermost encoding counts; the base class is a placeholder that does nothing
+            modules = loaded.model.get_submodule(module_path).modules()
+            encodings = (each for each in modules if isinstance(each, Position) and type(each) is not Position)
+            if (encoding := next(encodings, None)) is not None:
+                yield module_title, encoding, stack
 
 
 @torch.no_grad()

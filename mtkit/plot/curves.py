@@ -79,56 +79,44 @@ def draw_curves(runs: Sequence[LearningCurves], path: Path) -> None:
         MissingExtraError: matplotlib is not installed.
         ReadWriteError: the file cannot be written.
     """
-    has_bleu = any(run.bleu for run in runs)
+    has_loss, has_bleu = any(run.loss for run in runs), any(run.bleu for run in runs)
     with figure_file(path, width=10.0 if has_bleu else 6.0, height=4.2) as figure:
         panels = figure.subplots(1, 2 if has_bleu else 1, squeeze=False, sharex=True)[0]
-        lines = [_draw_losses(panels[0], number, run) for number, run in enumerate(runs)]
-        _explain_losses(panels[0], runs)
+        title = "Cross-entropy" if has_loss else "Cross-entropy of the validation set"
+        _format_axes(panels[0], title, "nats per target token")
         if has_bleu:
             _format_axes(panels[1], "Translation of the validation set", "BLEU")
-            best = [_draw_bleu(panels[1], number, run) for number, run in enumerate(runs)]
+        lines, names = [], []
+        for number, run in enumerate(runs):
+            style, drawn = line_style(number), []
+            if run.loss:
+                # a line of one point is invisible
+                marker: dict[str, Any] = {"marker": "o", "markersize": 4} if len(run.loss) == 1 else {}
+                drawn = panels[0].plot(*zip(*run.loss, strict=True), **style, **marker, alpha=0.45, linewidth=1.2)
+            if run.nll:
+                drawn = panels[0].plot(*zip(*run.nll, strict=True), **style, **_marker_style(run.nll))
+            _draw_range(panels[0], run.nll_range, number)
+            lines.append(drawn[0] if drawn else panels[0].plot([], [], **style)[0])
+            names.append(shorten(run.label))
+            if run.bleu:
+                update, best = max(run.bleu, key=lambda point: point[1])
+                panels[1].plot(*zip(*run.bleu, strict=True), **style, **_marker_style(run.bleu))
+                _draw_range(panels[1], run.bleu_range, number)
+                star = {"marker": "*", "markersize": 14, "linestyle": "", "color": style["color"], "clip_on": False}
+                panels[1].plot([update], [best], **star)
+                names[-1] += f", ★ best BLEU: {best:.1f} at update {update:,}"
+        if has_loss:  # which line is of the training: its loss lies above the same loss of validation
+            colour = line_style(0)["color"] if len(runs) == 1 else TEXT_COLOUR
+            panels[0].plot([], [], color=colour, alpha=0.45, linewidth=1.2, label=_TRAINING)
+            panels[0].plot([], [], color=colour, **_marker_style([]), label="validation, without them")
+            panels[0].legend(frameon=False, fontsize=9)
+        if has_bleu:
             panels[1].set_ylim(bottom=0, top=panels[1].get_ylim()[1] * 1.05)
         if len(runs) > 1:
-            named = [f"{shorten(run.label)}{best[number] if has_bleu else ''}" for number, run in enumerate(runs)]
-            add_legend(figure, lines, named)
-        notes = [f"{shorten(runs[0].label)}{best[0] if has_bleu else ''}"] if len(runs) == 1 else []
+            add_legend(figure, lines, names)
+        notes = names if len(runs) == 1 else []
         notes += ["mean of seeds; band: lowest to highest seed"] if any(run.nll_range for run in runs) else []
         figure.suptitle("\n".join(notes), fontsize=11)
-
-
-def _draw_losses(axes: Axes, number: int, run: LearningCurves) -> Any:
-    """Draw the losses of a run; the return value is the line that a legend shows."""
-    style, lines = line_style(number), []
-    if run.loss:
-        # a line of one point is invisible
-        marker: dict[str, Any] = {"marker": "o", "markersize": 4} if len(run.loss) == 1 else {}
-        lines = axes.plot(*zip(*run.loss, strict=True), **style, **marker, alpha=0.45, linewidth=1.2)
-    if run.nll:
-        lines = axes.plot(*zip(*run.nll, strict=True), **style, **_marker_style(run.nll))
-    _draw_range(axes, run.nll_range, number)
-    return lines[0] if lines else axes.plot([], [], **style)[0]
-
-
-def _explain_losses(axes: Axes, runs: Sequence[LearningCurves]) -> None:
-    """Say which line is of the training: the loss that is minimised lies above the same loss of validation."""
-    has_loss = any(run.loss for run in runs)
-    _format_axes(axes, "Cross-entropy" if has_loss else "Cross-entropy of the validation set", "nats per target token")
-    if has_loss:
-        colour = line_style(0)["color"] if len(runs) == 1 else TEXT_COLOUR
-        axes.plot([], [], color=colour, alpha=0.45, linewidth=1.2, label=_TRAINING)
-        axes.plot([], [], color=colour, **_marker_style([]), label="validation, without them")
-        axes.legend(frameon=False, fontsize=9)
-
-
-def _draw_bleu(axes: Axes, number: int, run: LearningCurves) -> str:
-    """Draw the BLEU of a run, its best with a star; the return value states it for the legend."""
-    if not run.bleu:
-        return ""
-    colour, (update, best) = line_style(number)["color"], max(run.bleu, key=lambda point: point[1])
-    axes.plot(*zip(*run.bleu, strict=True), **line_style(number), **_marker_style(run.bleu))
-    _draw_range(axes, run.bleu_range, number)
-    axes.plot([update], [best], marker="*", markersize=14, linestyle="", color=colour, clip_on=False)
-    return f", ★ best BLEU: {best:.1f} at update {update:,}"
 
 
 def _draw_range(axes: Axes, values: Ranges, number: int) -> None:

@@ -10,7 +10,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,13 +101,9 @@ def figure_file(path: Path, *, width: float, height: float) -> Iterator[Figure]:
         yield figure
         with write_atomically(path) as temporary:
             figure.savefig(temporary, format=form if form in ("svg", "pdf") else "png")
-    _report_missing_glyphs(path, [str(each.message) for each in caught])
-
-
-def _report_missing_glyphs(path: Path, messages: Iterable[str]) -> None:
-    """Write a note to stderr about characters that matplotlib drew as boxes, of which it warns one by one."""
-    found = (re.match(r"Glyph (\d+) .* missing from font", message) for message in messages)
-    characters = "".join(sorted({chr(int(match[1])) for match in found if match}))
+    # matplotlib draws characters that no font has as boxes, and warns of them one by one
+    missing = (re.match(r"Glyph (\d+) .* missing from font", str(each.message)) for each in caught)
+    characters = "".join(sorted({chr(int(match[1])) for match in missing if match}))
     if characters:
         more = f" and {len(characters) - _MAX_MISSING} more" if len(characters) > _MAX_MISSING else ""
         sys.stderr.write(
@@ -162,7 +158,15 @@ def plot_attention(
     with figure_file(path, width=max(width, 4.0), height=max(height, 3.0)) as figure:
         axes = figure.add_subplot()
         image = axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
-        _label_cells(axes, src, hyp)
+        axes.set_xticks(range(len(src)), _labels(src), rotation=60, ha="left", rotation_mode="anchor", fontsize=9)
+        axes.set_yticks(range(len(hyp)), _labels(hyp), fontsize=9)
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        # a line before each word; the tokens of a word touch
+        for tokens, draw in ((src, axes.axvline), (hyp, axes.axhline)):
+            for number in (each for each, token in enumerate(tokens) if each and _begins_word(token)):
+                draw(number - 0.5, color=TEXT_COLOUR, alpha=0.25, linewidth=0.7)
         axes.set_xlabel("source")
         axes.xaxis.set_label_position("top")
         axes.set_ylabel("translation")
@@ -172,18 +176,6 @@ def plot_attention(
         bar.ax.tick_params(length=0, labelsize=8)
         if title:
             figure.suptitle(title, fontsize=11)
-
-
-def _label_cells(axes: Axes, src: Sequence[str], hyp: Sequence[str]) -> None:
-    axes.set_xticks(range(len(src)), _labels(src), rotation=60, ha="left", rotation_mode="anchor", fontsize=9)
-    axes.set_yticks(range(len(hyp)), _labels(hyp), fontsize=9)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    # a line before each word; the pieces of a word touch
-    for tokens, draw in ((src, axes.axvline), (hyp, axes.axhline)):
-        for number in (each for each, token in enumerate(tokens) if each and _begins_word(token)):
-            draw(number - 0.5, color=TEXT_COLOUR, alpha=0.25, linewidth=0.7)
 
 
 def _begins_word(token: str) -> bool:

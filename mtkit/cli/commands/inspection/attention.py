@@ -34,6 +34,8 @@ def attention(
     the alignment error rate (Och and Ney 2003) of heads that look at the source. Without --alignments the reference is
     IBM Model 1, which preprocessing learned from the training corpus.
     """
+    from dataclasses import asdict
+
     import torch
 
     from mtkit.analysis.attention import analyse_attention, attention_table
@@ -44,6 +46,6 @@ def attention(
     if threads is not None:
         torch.set_num_threads(threads)
     report = analyse_attention(model, read_reference_text(src, ref, parse_prefix(tag, prefix)), alignments)
-    print_results([attention_table(report)], form, content=report.as_dict(), json_file=json)
+    print_results([attention_table(report)], form, content=asdict(report), json_file=json)
     if report.reference is not None:
         print_notes([f"AER: alignment error rate against {report.reference}"])
