@@ -28,14 +28,12 @@ def printable(text: str, max_line: int = MAX_LINE) -> str:
         max_line: characters of a line that is not shortened; a longer one keeps both ends and states its length.
     """
     if len(text) > max_line:
-        text = "\n".join(_shorten(line, max_line) for line in text.split("\n"))
+        lines = text.split("\n")
+        for number, line in enumerate(lines):
+            if len(line) > max_line:
+                lines[number] = f"{line[: max_line - _KEPT]}... ({len(line):,} characters) ...{line[-_KEPT:]}"
+        text = "\n".join(lines)
     return _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
-
-
-def _shorten(line: str, max_line: int) -> str:
-    if len(line) <= max_line:
-        return line
-    return f"{line[: max_line - _KEPT]}... ({len(line):,} characters) ...{line[-_KEPT:]}"
 
 
 def count_of(number: int, noun: str) -> str:
@@ -110,11 +108,22 @@ class Table:
 
     def format(self, form: TableFormat | None, width: int | None = None) -> list[str]:
         """Lines of the table in a form other than JSON, None: text; `width` in columns bounds text, None does not."""
+        is_text = self._is_text()
         match form:
             case TableFormat.markdown:
-                return list(self._markdown())
+                rules = ["---" if each else "---:" for each in is_text]
+                rows = [
+                    " | ".join(_escape(cell).replace("|", r"\|") for cell in row)
+                    for row in (self.headings, rules, *self.rows)
+                ]
+                return [f"| {row} |" for row in rows]
             case TableFormat.latex:
-                return list(self._latex())
+                rows = []
+                for row in (self.headings, *self.rows):
+                    cells = ("".join(_LATEX.get(character, character) for character in _escape(cell)) for cell in row)
+                    rows.append(rf"{' & '.join(cells)} \\")
+                begin = rf"\begin{{tabular}}{{{''.join('l' if each else 'r' for each in is_text)}}}"
+                return [begin, r"\hline", rf"{rows[0]} \hline", *rows[1:], r"\hline", r"\end{tabular}"]
             case TableFormat.tsv:
                 return ["\t".join(_escape(cell) for cell in row) for row in (self.headings, *self.rows)]
         return list(self.lines(width))
@@ -125,11 +134,11 @@ class Table:
 
     def lines(self, width: int | None = None) -> Iterator[str]:
         """Lines of text within `width` columns: text is folded; if numbers alone are too wide, each row is a list."""
-        title = [printable(self.title)] if self.title is not None else []
         headings = [printable(heading) for heading in self.headings]
         rows = [[printable(_escape(cell)) for cell in row] for row in self.rows]
         widths = _fit(headings, rows, self._is_text(), width)
-        yield from title
+        if self.title is not None:
+            yield printable(self.title)
         if widths is None:
             yield from _as_lists(headings, rows, width or 0)
             return
@@ -139,20 +148,6 @@ class Table:
 
     def _is_text(self) -> list[bool]:
         return [heading in self.text for heading in self.headings]
-
-    def _markdown(self) -> Iterator[str]:
-        rules = ["---" if is_text else "---:" for is_text in self._is_text()]
-        for row in (self.headings, rules, *self.rows):
-            yield f"| {' | '.join(_escape(cell).replace('|', chr(92) + '|') for cell in row)} |"
-
-    def _latex(self) -> Iterator[str]:
-        yield rf"\begin{{tabular}}{{{''.join('l' if is_text else 'r' for is_text in self._is_text())}}}"
-        yield r"\hline"
-        for number, row in enumerate((self.headings, *self.rows)):
-            cells = ("".join(_LATEX.get(character, character) for character in _escape(cell)) for cell in row)
-            yield rf"{' & '.join(cells)} \\" + (r" \hline" if number == 0 else "")
-        yield r"\hline"
-        yield r"\end{tabular}"
 
 
 def _escape(cell: str) -> str:

@@ -94,11 +94,7 @@ def runs_on_cpu(name: str | None) -> bool:
 def available_cores(cgroup: Path = CGROUP, process: Path = PROCESS_CGROUP) -> int:
     """The number of cores, a part of one counting as one; a quota is of the control group or of one above it."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min([cores, *(math.ceil(quota) for quota in _quotas(cgroup, process))]))
-
-
-def _quotas(cgroup: Path, process: Path) -> Iterator[float]:
-    """The cores of each quota, of control groups version 2 (cpu.max: microseconds of a period) or 1."""
+    quotas: list[float] = []  # cores, of control groups version 2 (cpu.max: microseconds of a period) or 1
     with suppress(OSError, ValueError, ZeroDivisionError):  # not those files: no quota is known
         names = [line.split(":", 2)[1:] for line in process.read_text(encoding="utf-8").strip().split("\n")]
         inside = next((path for controllers, path in names if controllers in ("", "cpu", "cpu,cpuacct")), "/")
@@ -107,9 +103,10 @@ def _quotas(cgroup: Path, process: Path) -> Iterator[float]:
         for file in [each / "cpu.max" for each in groups if (each / "cpu.max").is_file()]:
             quota, period = file.read_text(encoding="ascii").split()
             if quota != "max":
-                yield int(quota) / int(period)
+                quotas.append(int(quota) / int(period))
         if (old := cgroup / "cpu" / "cpu.cfs_quota_us").is_file() and (quota := old.read_text(encoding="ascii")) > "0":
-            yield int(quota) / int(old.with_name("cpu.cfs_period_us").read_text(encoding="ascii"))
+            quotas.append(int(quota) / int(old.with_name("cpu.cfs_period_us").read_text(encoding="ascii")))
+    return max(1, min([cores, *map(math.ceil, quotas)]))
 
 
 def limit_threads() -> None:
@@ -254,7 +251,13 @@ def free_memory(device: torch.device) -> int:
         import torch
 
         return torch.cuda.mem_get_info(device)[0]
-    return min(_available_ram(MEMINFO), _cgroup_headroom(CGROUP))
+    lines = MEMINFO.read_text(encoding="utf-8").split("\n") if MEMINFO.is_file() else []
+    kilobytes = next((int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 if kilobytes is None else kilobytes * 1024
+    limit, used = CGROUP / "memory.max", CGROUP / "memory.current"
+    if not (limit.is_file() and used.is_file()) or limit.read_text().strip() == "max":
+        return free
+    return min(free, max(0, int(limit.read_text()) - int(used.read_text())))
 
 
 def peak_memory(device: torch.device) -> int:
@@ -332,18 +335,3 @@ def limit_onednn_cache() -> None:
     """
     for variable in ONEDNN_CACHE_VARIABLES:
         os.environ.setdefault(variable, str(ONEDNN_CACHE_CAPACITY))
-
-
-def _available_ram(meminfo: Path) -> int:
-    lines = meminfo.read_text(encoding="utf-8").split("\n") if meminfo.is_file() else []
-    for line in lines:
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-
-
-def _cgroup_headroom(cgroup: Path) -> int:
-    limit, used = cgroup / "memory.max", cgroup / "memory.current"
-    if not (limit.is_file() and used.is_file()) or limit.read_text().strip() == "max":
-        return sys.maxsize
-    return max(0, int(limit.read_text()) - int(used.read_text()))

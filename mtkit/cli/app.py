@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
@@ -37,12 +36,8 @@ class SectionedGroup(TyperGroup):
         return build_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write options and commands; called by the help formatter."""
+        """Write options, and one list of commands for each section; called by the help formatter."""
         _write_parameters(self, ctx, formatter)
-        self.format_commands(ctx, formatter)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write one list for each section; called by the help formatter."""
         for title, (_, names) in SECTIONS.items():
             rows = [(name, _function(name)[1]) for name in names]
             rows[0] = (rows[0][0].ljust(max(map(len, COMMANDS))), rows[0][1])  # the same columns in all sections
@@ -91,7 +86,12 @@ class CheckedCommand(TyperCommand):
         Raises:
             UsageError: a switch is turned on and off, as in `--fresh --resume`, of which typer takes the last.
         """
-        words = self._with_help_topic(args)
+        words = list(args)
+        names = {name for parameter in self.params for name in parameter.opts}
+        for index, pair in enumerate(pairwise(args)):  # `--help TOPIC` is the option `--help-TOPIC`, if there is one
+            if pair[0] == "--help" and (option := "-".join(pair)) in names:
+                words[index : index + 2] = [option]
+                break
         rest = super().parse_args(ctx, list(words))
         _, _, parsed = self.make_parser(ctx).parse_args(args=list(words))
         for switch in (each for each in self.params if parsed.count(each) > 1):
@@ -99,14 +99,6 @@ class CheckedCommand(TyperCommand):
             if set(given) & set(switch.opts) and set(given) & set(switch.secondary_opts):
                 raise UsageError(f"{ctx.info_name}: {' and '.join(given)} contradict each other; give one of them")
         return rest
-
-    def _with_help_topic(self, words: Sequence[str]) -> list[str]:
-        """Replace `--help TOPIC` by the option `--help-TOPIC`, if the command has it."""
-        names = {name for parameter in self.params for name in parameter.opts}
-        for index, pair in enumerate(pairwise(words)):
-            if pair[0] == "--help" and (option := "-".join(pair)) in names:
-                return [*words[:index], option, *words[index + 2 :]]
-        return list(words)
 
 
 # help without rich: importing rich takes longer than the rest of --help

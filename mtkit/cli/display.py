@@ -56,16 +56,25 @@ class LiveDisplay:
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         """Show one event: of training (see monitoring/log.py) in the live lines, of another stage as a line."""
-        if name == "begin":
-            self._on_begin(fields)
+        if name == "begin" and "max_updates" in fields and self._live is None:
+            self._print_event("training begins", None, fields)
+            self._progress.update(self._task, total=fields["max_updates"])
+            self._live = Live(self._render(), console=self._console, auto_refresh=False)
+            self._live.start()
+            self._console.show_cursor(True)  # a second Ctrl-C kills the process and would leave it hidden
+        elif name == "begin":
+            self._print_event(name, None, fields)
         elif name == "train":
             self._last_train = fields
             if "scheduled_update" in fields:
                 self._progress.update(self._task, completed=fields["scheduled_update"])
-        elif name == "validation":
-            self._on_validation(update, fields)
         else:
-            self._print_event(name, update, fields)
+            if name == "validation":
+                self._last_validation = {**fields, "update": update}
+                if _is_number(fields, "bleu"):
+                    self._best_bleu = max(fields["bleu"], self._best_bleu)
+            if name != "validation" or self._live is None:
+                self._print_event(name, update, fields)
         if update is not None and self._live is not None and "scheduled_update" not in self._last_train:
             self._progress.update(self._task, completed=update)
         if self._live is not None:
@@ -79,23 +88,6 @@ class LiveDisplay:
             self._live.stop()
             self._live = None
 
-    def _on_begin(self, fields: Mapping[str, Any]) -> None:
-        if "max_updates" not in fields or self._live is not None:
-            self._print_event("begin", None, fields)
-            return
-        self._print_event("training begins", None, fields)
-        self._progress.update(self._task, total=fields["max_updates"])
-        self._live = Live(self._render(), console=self._console, auto_refresh=False)
-        self._live.start()
-        self._console.show_cursor(True)  # a second Ctrl-C kills the process and would leave it hidden
-
-    def _on_validation(self, update: int | None, fields: Mapping[str, Any]) -> None:
-        self._last_validation = {**fields, "update": update}
-        if _is_number(fields, "bleu"):
-            self._best_bleu = max(fields["bleu"], self._best_bleu)
-        if self._live is None:
-            self._print_event("validation", update, fields)
-
     def _print_event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         place = "" if update is None else f"update {update:,}: "
         if "result" in fields:  # an event of a stage
@@ -105,7 +97,19 @@ class LiveDisplay:
         self._console.print(Text(printable(f"{place}{name}  {values}".rstrip())))
 
     def _render(self) -> Group:
-        return Group(self._progress, *self._validation_lines())
+        fields = self._last_validation
+        if not fields:
+            return Group(self._progress)
+        texts = [f"validation at update {fields['update']:,}:"] if fields["update"] is not None else ["validation:"]
+        if _is_number(fields, "perplexity"):
+            texts.append(f"perplexity {fields['perplexity']:.2f}")
+        if _is_number(fields, "bleu"):
+            texts.append(f"BLEU {fields['bleu']:.1f} (best {self._best_bleu:.1f})")
+        sample = Table.grid(padding=(0, 1))
+        for side, text in zip(SIDES, fields.get("sample") or [], strict=False):
+            style = "bold" if side == "hyp" else "dim"
+            sample.add_row(Text(f"  {side}", style="dim"), Text(printable(text), style=style, overflow="ellipsis"))
+        return Group(self._progress, Text("  ".join(texts)), *([sample] if sample.row_count else []))
 
     def rates(self) -> str:
         """Loss, tokens per second and time left, if the last training event has them."""
@@ -119,20 +123,6 @@ class LiveDisplay:
             texts.append(f"{format_clock(fields['seconds_left'])} left")
         return "  ".join(texts)
 
-    def _validation_lines(self) -> list[Text | Table]:
-        fields = self._last_validation
-        if not fields:
-            return []
-        texts = [f"validation at update {fields['update']:,}:"] if fields["update"] is not None else ["validation:"]
-        if _is_number(fields, "perplexity"):
-            texts.append(f"perplexity {fields['perplexity']:.2f}")
-        if _is_number(fields, "bleu"):
-            texts.append(f"BLEU {fields['bleu']:.1f} (best {self._best_bleu:.1f})")
-        lines: list[Text | Table] = [Text("  ".join(texts))]
-        if fields.get("sample"):
-            lines.append(_sample_table(fields["sample"]))
-        return lines
-
 
 class _RatesColumn(ProgressColumn):
     """Numbers to the right of the bar."""
@@ -144,14 +134,6 @@ class _RatesColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
         """The numbers of the last training event; called by rich."""
         return Text(self._display.rates())
-
-
-def _sample_table(texts: list[str]) -> Table:
-    table = Table.grid(padding=(0, 1))
-    for side, text in zip(SIDES, texts, strict=False):
-        style = "bold" if side == "hyp" else "dim"
-        table.add_row(Text(f"  {side}", style="dim"), Text(printable(text), style=style, overflow="ellipsis"))
-    return table
 
 
 def _is_number(fields: Mapping[str, Any], key: str) -> bool:

@@ -26,7 +26,7 @@ from mtkit.cli.exit_codes import (
     report_internal_error,
     to_mtkit_error,
 )
-from mtkit.cli.printing import discard_stdout, flush_stdout, prepare_streams, print_notes
+from mtkit.cli.printing import discard_stdout, prepare_streams, print_notes
 from mtkit.errors import MissingInputError, OutputClosedError
 from mtkit.hardware import limit_threads
 
@@ -72,31 +72,30 @@ def execute(words: Sequence[str]) -> int:
     try:
         os.getcwd()
     except FileNotFoundError:  # the libraries of torch end the process with another code
-        error = MissingInputError("the current folder no longer exists; change to another one")
-        print_error(error)
-        return error.exit_code
+        missing = MissingInputError("the current folder no longer exists; change to another one")
+        print_error(missing)
+        return missing.exit_code
     with signals.RaisedSignals() as raised:
-        return _execute(words, raised, debug=debug)
-
-
-def _execute(words: list[str], raised: signals.RaisedSignals, *, debug: bool) -> int:
-    try:
-        with raised.prevail():
-            return _invoke(words)
-    except (BrokenPipeError, OutputClosedError):
-        discard_stdout()
-        return OutputClosedError.exit_code
-    except EXPECTED_ERRORS as error:
-        if is_bug(error):
-            raise
-        if debug:
-            traceback.print_exc()
-        known = to_mtkit_error(error, words)
-        notes: list[str] = vars(error).get("__notes__", [])
-    flush_stdout()
-    print_error(known)
-    print_notes(notes)
-    return known.exit_code
+        try:
+            with raised.prevail():
+                return _invoke(words)
+        except (BrokenPipeError, OutputClosedError):
+            discard_stdout()
+            return OutputClosedError.exit_code
+        except EXPECTED_ERRORS as error:
+            if is_bug(error):
+                raise
+            if debug:
+                traceback.print_exc()
+            known = to_mtkit_error(error, words)
+            notes: list[str] = vars(error).get("__notes__", [])
+        try:
+            sys.stdout.flush()
+        except OSError:  # only the first error is reported
+            discard_stdout()
+        print_error(known)
+        print_notes(notes)
+        return known.exit_code
 
 
 def _remove_debug_option(words: Sequence[str]) -> tuple[list[str], bool]:

@@ -253,17 +253,11 @@ def _extra_arguments(words: Sequence[str], error: typer.BadParameter) -> str:
         return f"{problem}; give --set {settings[0]}" + (f", or {own} {value}" if own in options else "")
     if {"--src", "--ref"} <= set(options):
         return f"{problem}; source and translation are options: --src FILE --ref FILE"
-    if len(words) == 1 and not settings and _is_omitted("-o", error):
-        return f"{problem}; to write to it, give -o {words[0]}"
+    if len(words) == 1 and not settings and error.ctx is not None:
+        names = [parameter.name for parameter in error.ctx.command.params if "-o" in parameter.opts]
+        if any(error.ctx.params.get(name or "") is None for name in names):
+            return f"{problem}; to write to it, give -o {words[0]}"
     return problem
-
-
-def _is_omitted(option: str, error: typer.BadParameter) -> bool:
-    """Return whether the command has this option and the command line lacks it."""
-    if error.ctx is None:
-        return False
-    names = [parameter.name for parameter in error.ctx.command.params if option in parameter.opts]
-    return any(error.ctx.params.get(name or "") is None for name in names)
 
 
 def _option_names(error: typer.BadParameter) -> list[str]:

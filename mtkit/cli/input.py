@@ -59,29 +59,25 @@ def forbid_stdout_over_input(file: Path) -> None:
 
 def _prompt_lines() -> Iterator[str]:
     """Lines typed at the terminal; where stdout is one too, they can be edited, and Up brings earlier ones back."""
-    type_line = _type_with_history if sys.stdout.isatty() else _type_line
-    while (typed := type_line()) is not None:
+    is_editable = sys.stdout.isatty()
+    if is_editable:
+        with suppress(ImportError):  # the editor of the system, if Python was built with it
+            import readline  # noqa: F401  `input` uses it once it is imported
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # `decode_lines` names what is no UTF-8
+    while True:
+        if is_editable:
+            try:
+                typed = (input(PROMPT) + "\n").encode(errors="surrogateescape")
+            except EOFError:
+                break
+        else:
+            sys.stderr.write(PROMPT)
+            sys.stderr.flush()
+            if not (typed := sys.stdin.buffer.readline()):
+                break
         yield from decode_lines(io.BytesIO(typed), "terminal")
     sys.stderr.write("\n")
-
-
-def _type_line() -> bytes | None:
-    """The next line, None at the end."""
-    sys.stderr.write(PROMPT)
-    sys.stderr.flush()
-    return sys.stdin.buffer.readline() or None
-
-
-def _type_with_history() -> bytes | None:
-    """`_type_line` by the editor of the system, if Python was built with it."""
-    with suppress(ImportError):
-        import readline  # noqa: F401  `input` uses it once it is imported
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # `decode_lines` names what is no UTF-8
-    try:
-        return (input(PROMPT) + "\n").encode(errors="surrogateescape")
-    except EOFError:
-        return None
 
 
 NUM_BEST = 5

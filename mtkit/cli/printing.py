@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from mtkit.display import printable
+from mtkit.display import fold, printable
 
 if TYPE_CHECKING:
     from mtkit.display import Table, TableFormat
@@ -81,25 +81,19 @@ def print_results(
     if form == "json" or json_file == STDOUT:
         print_data([json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False)])
     else:
-        _print_tables(tables, form, notes)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        for number, table in enumerate(tables):
+            print_data([*([""] if number else []), *table.format(form, width)])
+        if form == "tsv":
+            print_notes(notes)
+        else:
+            mark = {"markdown": "- ", "latex": "% "}.get(form or "", "")
+            lines = [printable(f"{mark}{note}") for note in notes]
+            print_data(lines if width is None or mark else (part for line in lines for part in fold(line, width)))
     if json_file is not None and json_file != STDOUT:
         from mtkit.io.files import write_json
 
         write_json(json_file, rows)
-
-
-def _print_tables(tables: Sequence[Table], form: TableFormat | None, notes: Iterable[str]) -> None:
-    from mtkit.display import fold
-
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for number, table in enumerate(tables):
-        print_data([*([""] if number else []), *table.format(form, width)])
-    if form == "tsv":
-        print_notes(notes)
-    else:
-        mark = {"markdown": "- ", "latex": "% "}.get(form or "", "")
-        lines = [printable(f"{mark}{note}") for note in notes]
-        print_data(lines if width is None or mark else (part for line in lines for part in fold(line, width)))
 
 
 class PrintableStream:
@@ -121,8 +115,18 @@ class PrintableStream:
 
 
 def prepare_streams() -> None:
-    """Make text UTF-8 with `\\n` in every locale, and bytes that are not UTF-8 printable in names of files."""
-    _open_closed_streams()
+    """Make text UTF-8 with `\\n` in every locale, and bytes that are not UTF-8 printable in names of files.
+
+    Streams that the caller closed are replaced: reading stdin and writing stdout then fail, stderr is discarded. A free
+    descriptor 0, 1 or 2 would otherwise be given to the next file that is opened, and messages would be written into
+    that file.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(_open_devnull_as(0, os.O_WRONLY), "r")
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(_open_devnull_as(1, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(_open_devnull_as(2, os.O_WRONLY), "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     if isinstance(sys.stderr, io.TextIOWrapper):
@@ -141,33 +145,11 @@ def is_terminal() -> bool:
     return sys.stderr.isatty() and "TERM" in os.environ and os.environ["TERM"] not in ("", "dumb")
 
 
-def flush_stdout() -> None:
-    """Flush the output that precedes an error; if that fails too, only the first error is reported."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        discard_stdout()
-
-
 def discard_stdout() -> None:
     """Redirect stdout to /dev/null, so that Python's own flush at exit cannot fail."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
-
-
-def _open_closed_streams() -> None:
-    """Replace streams that the caller closed: reading stdin and writing stdout then fail, stderr is discarded.
-
-    A free descriptor 0, 1 or 2 would otherwise be given to the next file that is opened, and messages would be
-    written into that file.
-    """
-    if sys.stdin is None:
-        sys.stdin = os.fdopen(_open_devnull_as(0, os.O_WRONLY), "r")
-    if sys.stdout is None:
-        sys.stdout = os.fdopen(_open_devnull_as(1, os.O_RDONLY), "w")
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(_open_devnull_as(2, os.O_WRONLY), "w")
 
 
 def _open_devnull_as(descriptor: int, mode: int) -> int:

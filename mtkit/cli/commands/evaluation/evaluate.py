@@ -12,11 +12,10 @@ from mtkit.evaluation.config import DEFAULT_METRICS, METRIC_NAMES, ReportOptions
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from mtkit.display import TableFormat
     from mtkit.evaluation.comparison import Comparison
-    from mtkit.evaluation.score import Scores
 
 
 def evaluate(
@@ -73,12 +72,26 @@ def evaluate(
     from mtkit.cli.input import read_input_lines
     from mtkit.errors import UsageError
 
-    names = None if metrics is None else _metric_names(metrics)
-    if run is None and hyps and len(hyps) == 1 and not ref and _is_run(hyps[0]):
-        run, hyps = hyps[0], None
-    _forbid_run_folders(hyps or [])
+    names = None if metrics is None else ",".join(metrics).lower().replace(",", " ").split()
+    if unknown := [name for name in names or () if name not in METRIC_NAMES]:
+        raise UsageError(
+            f"evaluate: --metrics: no such metric: {unknown[0]}; the metrics are {', '.join(METRIC_NAMES)}"
+        )
+    if names == []:
+        raise UsageError(f"evaluate: --metrics is empty; the metrics are {', '.join(METRIC_NAMES)}")
+    run_folders = [hyp for hyp in hyps or () if (hyp / "recipe.yaml").is_file()]
+    if run is None and run_folders and hyps == run_folders[:1] and not ref:
+        run, hyps = run_folders[0], None
+    elif run_folders:
+        raise UsageError(
+            f"evaluate: {run_folders[0]} is a run folder; for all its test sets give it alone, for one of them the "
+            f"translation {run_folders[0]}/hyps/TEST.txt"
+        )
     if (run is None) != bool(hyps and ref) or (run is not None and (hyps or ref)):
-        raise UsageError(f"evaluate: give either HYP... --ref REF, or a run folder{_remedy(hyps, ref, run)}")
+        remedy = "" if run is not None or not ref else "; - as HYP reads stdin"
+        if run is None and hyps and len(hyps) > 1:
+            remedy = f"; if {hyps[-1]} is the reference: --ref {hyps[-1]}"
+        raise UsageError(f"evaluate: give either HYP... --ref REF, or a run folder{remedy}")
     if run is not None and (src is not None or lang is not None):
         raise UsageError("evaluate: with --run the recipe names source and language; omit --src and --lang")
     if lang is not None:
@@ -88,7 +101,7 @@ def evaluate(
     if inputs.count(Path("-")) > 1:
         raise UsageError("evaluate: - is stdin, which can be read once; write the other text to a file")
     options = ReportOptions(
-        metrics=names,
+        metrics=None if names is None else [name for name in METRIC_NAMES if name in names],
         moses=moses,
         tokenize=tokenize,
         intervals=intervals is not False,
@@ -99,21 +112,21 @@ def evaluate(
     if run is None:
         result = _compare_files(hyps or [], ref or [], src, options, lang)
         _print_results("system", [result], form, result.as_dict(), json)
-    elif intervals is None and form is None and options == ReportOptions():
-        _evaluate_run(run, json)
+        return
+
+    from mtkit.cli.display import open_display
+    from mtkit.cli.printing import print_results
+    from mtkit.pipeline import stages
+
+    if intervals is None and form is None and options == ReportOptions():
+        with open_display() as display:
+            report = stages.evaluate_run(run, display=display)
+        print_results([], notes=report.lines, content=report.content, json_file=json)
     else:
-        results = _compare_run(run, options)
+        with open_display() as display:
+            results = stages.compare_run(run, options, display=display)
         content = {"test": {name: scores for result in results for name, scores in result.as_dict().items()}}
         _print_results("test set", results, form, content, json)
-
-
-def _remedy(hyps: Sequence[Path] | None, ref: Sequence[Path] | None, run: Path | None) -> str:
-    """End of the message about arguments that are neither files nor a run: what is probably meant."""
-    if run is not None:
-        return ""
-    if hyps and len(hyps) > 1:
-        return f"; if {hyps[-1]} is the reference: --ref {hyps[-1]}"
-    return "; - as HYP reads stdin" if ref else ""
 
 
 def _compare_files(
@@ -141,26 +154,6 @@ def _compare_files(
     )
 
 
-def _forbid_run_folders(hyps: Sequence[Path]) -> None:
-    """Refuse a run folder as a translation.
-
-    Raises:
-        UsageError: one is given.
-    """
-    from mtkit.errors import UsageError
-
-    for hyp in hyps:
-        if _is_run(hyp):
-            raise UsageError(
-                f"evaluate: {hyp} is a run folder; for all its test sets give it alone, for one of them the "
-                f"translation {hyp}/hyps/TEST.txt"
-            )
-
-
-def _is_run(path: Path) -> bool:
-    return (path / "recipe.yaml").is_file()
-
-
 def _check_language(lang: str) -> None:
     """Check --lang; a code that may be right, but that mtkit does not know, is reported on stderr.
 
@@ -180,48 +173,11 @@ def _check_language(lang: str) -> None:
         print_notes([f"--lang {lang}: mtkit does not know this language code, so the script of the references decides"])
 
 
-def _metric_names(lists: Sequence[str]) -> list[str]:
-    """Parse the values of --metrics.
-
-    Raises:
-        UsageError: a name is unknown, or there is none.
-    """
-    from mtkit.errors import UsageError
-
-    names = ",".join(lists).lower().replace(",", " ").split()
-    if unknown := [name for name in names if name not in METRIC_NAMES]:
-        raise UsageError(
-            f"evaluate: --metrics: no such metric: {unknown[0]}; the metrics are {', '.join(METRIC_NAMES)}"
-        )
-    if not names:
-        raise UsageError(f"evaluate: --metrics is empty; the metrics are {', '.join(METRIC_NAMES)}")
-    return [name for name in METRIC_NAMES if name in names]
-
-
-def _evaluate_run(run: Path, json: Path | None) -> None:
-    """Make and print the run's own report."""
-    from mtkit.cli.display import open_display
-    from mtkit.cli.printing import print_results
-    from mtkit.pipeline import stages
-
-    with open_display() as display:
-        report = stages.evaluate_run(run, display=display)
-    print_results([], notes=report.lines, content=report.content, json_file=json)
-
-
-def _compare_run(run: Path, options: ReportOptions) -> list[Comparison]:
-    from mtkit.cli.display import open_display
-    from mtkit.pipeline import stages
-
-    with open_display() as display:
-        return stages.compare_run(run, options, display=display)
-
-
 def _print_results(
     label: str, results: Sequence[Comparison], form: TableFormat | None, content: dict[str, Any], json: Path | None
 ) -> None:
     """Print the scores of systems on one test set, or of one system on each test set of a run."""
-    from mtkit.cli.printing import print_results
+    from mtkit.cli.printing import print_notes, print_results
     from mtkit.evaluation.comparison import group_table, score_table, signature_lines
 
     first = results[0]
@@ -232,13 +188,7 @@ def _print_results(
             title = next(iter(result.scores)) if len(results) > 1 else None
             tables.append(group_table(result.groups, title=title))
     print_results(tables, form, notes=[*signature_lines(scores), *first.tests], content=content, json_file=json)
-    _print_notes(scores)
-
-
-def _print_notes(scores: Mapping[str, Scores]) -> None:
-    """Notes on stderr: those of all systems once, others after the name of the system."""
-    from mtkit.cli.printing import print_notes
-
+    # notes of all systems once, others after the name of the system
     of_all = set.intersection(*(set(each.notes) for each in scores.values())) if len(scores) > 1 else set()
     lines = [note if note in of_all else f"{name}: {note}" for name, each in scores.items() for note in each.notes]
     print_notes(dict.fromkeys(lines))

@@ -68,7 +68,19 @@ def train_bpe(
             raise UsageError(
                 "train-bpe: with --recipe use tokenizer.KEY=VALUE and --run-dir instead of the other options"
             )
-        _train_for_recipe(recipe, files or [], run_dir)
+        from mtkit.recipe.recipe import read_recipe
+
+        # before torch is imported, so that errors appear at once; commands run in trainings alone
+        draft = read_recipe(recipe, files or [], allow_commands=True)
+
+        from mtkit.cli.display import open_display
+        from mtkit.cli.printing import print_lines
+        from mtkit.pipeline import stages
+        from mtkit.pipeline.choices import choose_for_run
+
+        with open_display() as display:
+            report = stages.train_tokenizer(choose_for_run(draft, run_dir=run_dir), run_dir=run_dir, display=display)
+        print_lines(report.lines)
         return
     if run_dir is not None:
         raise UsageError("train-bpe: --run-dir needs --recipe; with FILE... use -o PREFIX")
@@ -78,13 +90,21 @@ def train_bpe(
         raise UsageError("train-bpe: --sweep names the vocabulary sizes; omit --vocab-size")
     if output is not None and output.suffix in (".model", ".vocab"):
         raise UsageError(f"train-bpe: -o {output}: PREFIX is without {output.suffix}; give -o {output.with_suffix('')}")
-    sizes = _parse_sizes(sweep) if sweep is not None else [vocab_size or 0]
+    words = [str(vocab_size)] if sweep is None else sweep.replace(",", " ").split()
+    if not words or not all(
+        word.isascii() and word.isdigit() and 0 < int(word[:8]) <= MAX_VOCAB_SIZE for word in words
+    ):
+        raise UsageError(
+            f"train-bpe: --sweep {sweep}: give sizes up to {MAX_VOCAB_SIZE:,} with commas, such as 4000,8000,16000"
+        )
+    sizes = sorted({int(word) for word in words})
     config = _config(model_type or "bpe", min_frequency or 1, pad_to_multiple_of or 1)
     paths = [Path(file) for file in files]
     forbid_repeated("train-bpe", paths)
-    outputs = [] if output is None else _output_files(output, sizes, is_sweep=sweep is not None)
-    for each in outputs:
-        forbid_overwriting_input("train-bpe", each, paths, option="-o")
+    for size in sizes if output is not None else ():
+        prefix = _sized_prefix(output, size, is_sweep=sweep is not None)
+        for ending in ("model", "vocab"):
+            forbid_overwriting_input("train-bpe", prefix.with_name(f"{prefix.name}.{ending}"), paths, option="-o")
     if output is None:
         from tempfile import TemporaryDirectory
 
@@ -114,32 +134,8 @@ def _config(kind: ModelType, min_frequency: int, multiple: int) -> TokenizerConf
     return TokenizerConfig(model_type=kind, min_frequency=min_frequency, pad_to_multiple_of=multiple, normaliser="none")
 
 
-def _parse_sizes(text: str) -> list[int]:
-    """Parse --sweep.
-
-    Raises:
-        UsageError: it is no list of positive numbers.
-    """
-    from mtkit.errors import UsageError
-
-    words = text.replace(",", " ").split()
-    if not words or not all(
-        word.isascii() and word.isdigit() and 0 < int(word[:8]) <= MAX_VOCAB_SIZE for word in words
-    ):
-        raise UsageError(
-            f"train-bpe: --sweep {text}: give sizes up to {MAX_VOCAB_SIZE:,} with commas, such as 4000,8000,16000"
-        )
-    return sorted({int(word) for word in words})
-
-
 def _sized_prefix(output: Path, size: int, *, is_sweep: bool) -> Path:
     return output.with_name(f"{output.name}.{size}") if is_sweep else output
-
-
-def _output_files(output: Path, sizes: list[int], *, is_sweep: bool) -> list[Path]:
-    """The files that a command line writes."""
-    prefixes = [_sized_prefix(output, size, is_sweep=is_sweep) for size in sizes]
-    return [prefix.with_name(f"{prefix.name}.{ending}") for prefix in prefixes for ending in ("model", "vocab")]
 
 
 def _train_sizes(files: list[Path], sizes: list[int], output: Path, config: TokenizerConfig, *, is_sweep: bool) -> None:
@@ -163,19 +159,3 @@ def _train_sizes(files: list[Path], sizes: list[int], output: Path, config: Toke
         print_lines(
             [report.describe(), *(f"  {line}" for line in usage_lines(measure_usage(tokenizer, files), tokenizer))]
         )
-
-
-def _train_for_recipe(recipe: str, overrides: list[str], run_dir: Path | None) -> None:
-    from mtkit.recipe.recipe import read_recipe
-
-    # before torch is imported, so that errors appear at once; commands run in trainings alone
-    draft = read_recipe(recipe, overrides, allow_commands=True)
-
-    from mtkit.cli.display import open_display
-    from mtkit.cli.printing import print_lines
-    from mtkit.pipeline import stages
-    from mtkit.pipeline.choices import choose_for_run
-
-    with open_display() as display:
-        report = stages.train_tokenizer(choose_for_run(draft, run_dir=run_dir), run_dir=run_dir, display=display)
-    print_lines(report.lines)

@@ -125,24 +125,6 @@ Encoding = Annotated[
 ]
 
 
-def check_document_options(file: Path, output: Path | None, others: dict[str, object]) -> None:
-    """Refuse options that are of lines.
-
-    Args:
-        file: the document.
-        output: the value of -o.
-        others: options of lines by name, and whether they were given.
-
-    Raises:
-        UsageError: no output, or an option of lines.
-    """
-    lines = f"to translate it line by line, give - and < {file}"
-    if output is None:
-        raise UsageError(f"translate: {file} is translated as a document, which needs -o FILE; {lines}")
-    if given := [name for name, is_given in others.items() if is_given]:
-        raise UsageError(f"translate: {given[0]} is of lines, but {file} is translated as a document; {lines}")
-
-
 def model_languages(model: Path) -> tuple[str, str]:
     """Source and target language of a model; errors as `find_model` and `read_metadata`."""
     from mtkit.model_folder.folder import find_model, read_metadata

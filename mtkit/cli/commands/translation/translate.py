@@ -39,7 +39,6 @@ from mtkit.cli.commands.translation.options import (
     SourceOptions,
     SplitSentences,
     TargetPrefix,
-    check_document_options,
     flag_note,
     language_model_options,
     model_languages,
@@ -156,7 +155,12 @@ def translate(
     if is_document(file):
         of_lines: dict[str, object] = {"--jsonl": jsonl, "--jsonl-input": jsonl_input, "--n-best": n_best}
         of_lines |= {"--alignments": alignments, "--flags": flags, "--resume": resume, "--constraints": constraints}
-        check_document_options(file, output, {**of_lines, "--target-prefix": target_prefix})
+        of_lines["--target-prefix"] = target_prefix
+        remedy = f"to translate it line by line, give - and < {file}"
+        if output is None:
+            raise UsageError(f"translate: {file} is translated as a document, which needs -o FILE; {remedy}")
+        if names := [name for name, value in of_lines.items() if value]:
+            raise UsageError(f"translate: {names[0]} is of lines, but {file} is translated as a document; {remedy}")
     else:
         if field:
             raise UsageError(f"translate: --field names columns or keys of a document, but {file} is a text; omit it")
