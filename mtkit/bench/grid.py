@@ -1,15 +1,24 @@
-"""A grid of settings of a benchmark, and the table of its results."""
+"""Grids of settings of a benchmark, and the tables of their results; the suite is the whole benchmark of one model.
+
+Speeds of different runs of a shared machine do not compare; what the suite compares was measured together.
+"""
 
 from __future__ import annotations
 
+import datetime
+import importlib.util
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+import torch
+
+from mtkit.bench.machine import Machine
 from mtkit.display import Table
-from mtkit.hardware import available_cores
+from mtkit.hardware import available_cores, has_bf16
 from mtkit.inference.support import ComputeType
+from mtkit.training.config import PrecisionName
 
 EngineName = Literal["mtkit", "ctranslate2"]
 
@@ -118,7 +127,15 @@ def bench_table(rows: Sequence[BenchResult]) -> Table:
             "default" if setting.batch_tokens is None else f"{setting.batch_tokens:,}",
             f"{setting.workers} × {setting.threads_per_worker}",
         )
-        all_cells.append([*cells, *(_result_cells(row) if row.error is None else ["–"] * len(_RESULT_COLUMNS))])
+        figures = (
+            f"{row.sentences_per_second:,.1f}",
+            f"{row.tokens_per_second:,.0f}",
+            f"{row.latency_p50:,.1f}",
+            f"{row.latency_p95:,.1f}",
+            f"{row.memory:,.0f}",
+            "" if row.bleu is None else f"{row.bleu:.2f}",
+        )
+        all_cells.append([*cells, *(figures if row.error is None else ["–"] * len(figures))])
     return Table([*_SETTING_COLUMNS, *_RESULT_COLUMNS], all_cells, text=_SETTING_COLUMNS)
 
 
@@ -127,12 +144,80 @@ def unsupported_settings(rows: Sequence[BenchResult]) -> list[str]:
     return list(dict.fromkeys(f"{row.setting.engine}: {row.error}" for row in rows if row.error is not None))
 
 
-def _result_cells(row: BenchResult) -> list[str]:
+SUITE_COLUMNS = (
+    "search",
+    "type",
+    "workers",
+    "engine",
+    "lines/s",
+    "line, ms",
+    "MiB",
+    "BLEU",
+    "speed",
+    "latency",
+    "memory",
+)
+
+
+def suite_grids(cores: int) -> list[BenchGrid]:
+    """Settings of the suite: all compute types that this processor has, greedy and beam 5, one thread and all cores."""
+    types: list[ComputeType] = ["float32", "int8"]
+    if has_bf16(torch.device("cpu")):
+        types.append("bf16")
+    peer: EngineName | None = None if importlib.util.find_spec("ctranslate2") is None else "ctranslate2"
+    one = BenchGrid(compute_types=types, peer=peer, threads=1)
+    return [one] if cores == 1 else [one, replace(one, workers=[cores], threads=cores)]
+
+
+def suite_tables(results: Sequence[BenchResult], rates: dict[PrecisionName, float] | None) -> Iterator[Table]:
+    """Tables of translation and training; `rates`: tokens per second of a training by precision, None: not measured."""
+    done = [each for each in results if each.error is None]
+    peers = {_work(each.setting): each for each in done if each.setting.engine != "mtkit"}
+    rows = [_row(each, peers.get(_work(each.setting)) if each.setting.engine == "mtkit" else None) for each in done]
+    # for each search and number of workers, the fastest compute type of mtkit beside the fastest of the peer
+    for beam_size, workers in dict.fromkeys((each.setting.beam_size, each.setting.workers) for each in done):
+        same = [each for each in done if (each.setting.beam_size, each.setting.workers) == (beam_size, workers)]
+        ours, theirs = ([each for each in same if (each.setting.engine == "mtkit") is own] for own in (True, False))
+        if ours and theirs:
+            best, peer = (max(each, key=lambda result: result.sentences_per_second) for each in (ours, theirs))
+            rows.append(_row(replace(best, actual_compute_type=f"best: {best.actual_compute_type}"), peer))
+    yield Table(SUITE_COLUMNS, rows, text=SUITE_COLUMNS[:4])
+    if rates is not None:
+        yield Table(["precision", "tokens/s"], [[each, f"{rate:,.0f}"] for each, rate in rates.items()], ["precision"])
+
+
+def suite_notes(machine: Machine) -> Iterator[str]:
+    """Lines about where the suite was measured."""
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items() if version)
+    load = "unknown" if machine.load is None else f"{machine.load:.1f}"
+    today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    yield f"Machine: {machine.cores} cores of {machine.processor} ({' '.join(machine.instructions)}); {today}."
+    yield f"Software: {versions}. Float32 products by {machine.matmul}. Load before the run: {load}."
+    yield "Speed, latency and memory of mtkit are also given as multiples of the other engine's."
+
+
+def _work(setting: BenchSetting) -> BenchSetting:
+    """The setting without its engine: what two engines are compared on."""
+    return replace(setting, engine="mtkit")
+
+
+def _row(result: BenchResult, peer: BenchResult | None) -> list[str]:
+    setting = result.setting
+    cells = [
+        "greedy" if setting.beam_size == 1 else f"beam {setting.beam_size}",
+        result.actual_compute_type or "",
+        f"{setting.workers} × {setting.threads_per_worker}",
+        setting.engine,
+        f"{result.sentences_per_second:,.0f}",
+        f"{result.latency_p50:.1f}",
+        f"{result.memory:,.0f}",
+        "" if result.bleu is None else f"{result.bleu:.2f}",
+    ]
+    if peer is None:
+        return [*cells, "", "", ""]
     return [
-        f"{row.sentences_per_second:,.1f}",
-        f"{row.tokens_per_second:,.0f}",
-        f"{row.latency_p50:,.1f}",
-        f"{row.latency_p95:,.1f}",
-        f"{row.memory:,.0f}",
-        "" if row.bleu is None else f"{row.bleu:.2f}",
+        *cells,
+        f"{result.sentences_per_second / peer.sentences_per_second:.2f}",
+        f"{result.latency_p50 / peer.latency_p50:.2f}",
+        f"{result.memory / peer.memory:.2f}",
     ]

@@ -10,7 +10,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
@@ -87,28 +87,35 @@ class Machine:
 
     def problems(self) -> list[str]:
         """Sentences about all that slows mtkit down or may stop it here, with remedies."""
-        return list(self._problems())
-
-    def _problems(self) -> Iterator[str]:
+        problems = []
         if self.threads > self.cores:
-            yield f"{self.threads} threads on {self.cores} cores are slow; set OMP_NUM_THREADS={self.cores}"
+            problems.append(f"{self.threads} threads on {self.cores} cores are slow; set OMP_NUM_THREADS={self.cores}")
         elif self.threads < self.cores:
-            yield f"{self.threads} of {self.cores} cores are used; unset OMP_NUM_THREADS, or translate with --workers"
+            problems.append(
+                f"{self.threads} of {self.cores} cores are used; unset OMP_NUM_THREADS, or translate with --workers"
+            )
         if self.load is not None and self.load > self.all_cores + 0.5:
-            yield (
+            problems.append(
                 f"load {self.load:.1f} on the {self.all_cores} cores of the machine: other programs compete, and "
                 "measured speeds are too low; end them or wait"
             )
         if self.memory < MIN_MEMORY:
-            yield f"{self.memory / 2**30:.1f} GiB of free memory; lower training.batch_tokens, or end other programs"
+            problems.append(
+                f"{self.memory / 2**30:.1f} GiB of free memory; lower training.batch_tokens, or end other programs"
+            )
         if self.disk < MIN_DISK:
-            yield f"{self.disk / 2**30:.1f} GiB of free disk; pass --run-dir with a folder on another disk"
+            problems.append(f"{self.disk / 2**30:.1f} GiB of free disk; pass --run-dir with a folder on another disk")
         if not self.has_native and os.environ.get(VARIABLE) != "0":
-            yield f"translation without the native library is slower: {self.native}"
+            problems.append(f"translation without the native library is slower: {self.native}")
         if not self.gpus and shutil.which("nvidia-smi"):
-            yield "there is an NVIDIA driver, but torch sees no GPU; install a torch with CUDA (https://pytorch.org)"
+            problems.append(
+                "there is an NVIDIA driver, but torch sees no GPU; install a torch with CUDA (https://pytorch.org)"
+            )
         if not self.gpus and "+cpu" not in str(self.versions["torch"]) and sys.platform == "linux":
-            yield "torch was built for GPUs, and there is none; the CPU build is gigabytes smaller (see README.md)"
+            problems.append(
+                "torch was built for GPUs, and there is none; the CPU build is gigabytes smaller (see README.md)"
+            )
+        return problems
 
 
 def inspect_machine(*, measure: bool = True) -> Machine:
@@ -156,15 +163,13 @@ def _gflops() -> dict[str, float]:
         products["bf16"] = lambda: low @ low_weight.mT
     small, small_weight = x.to(torch.int8), weight.to(torch.int8).T.contiguous()
     products["int8"] = lambda: torch._int_mm(small, small_weight)
-    return {name: 2e-9 * rows * inputs * outputs / _shortest(product) for name, product in products.items()}
-
-
-def _shortest(product: Callable[[], Tensor]) -> float:
-    """Seconds of the fastest of the repetitions that fit into SECONDS."""
-    shortest, end = float("inf"), time.perf_counter() + SECONDS
-    while time.perf_counter() < end:
-        shortest = min(shortest, matmul.seconds_of(product))
-    return shortest
+    speeds = {}
+    for name, product in products.items():
+        shortest, end = float("inf"), time.perf_counter() + SECONDS
+        while time.perf_counter() < end:
+            shortest = min(shortest, matmul.seconds_of(product))
+        speeds[name] = 2e-9 * rows * inputs * outputs / shortest
+    return speeds
 
 
 def machine_table(machine: Machine) -> Table:

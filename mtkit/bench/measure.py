@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -35,7 +34,6 @@ from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import WorkerPool
 
-T = TypeVar("T")
 NUM_WARMUP_LINES = 32  # lines translated before time is taken
 NUM_LATENCY_LINES = 50  # lines translated one by one to measure latency
 MEBIBYTE = 1 << 20
@@ -102,23 +100,16 @@ def _in_subprocess(
     work: Callable[[], tuple[BenchResult, list[str]]], setting: BenchSetting
 ) -> tuple[BenchResult, list[str]]:
     """Call `work` in a new process, so that its peak memory is that of one setting."""
-    context = multiprocessing.get_context("spawn")
-    try:
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
-            return _result(pool, work)
-    except BrokenProcessPool as error:
-        raise ComputeError(f"the process that measured {setting} was killed; is there enough memory?") from error
-
-
-def _result(pool: ProcessPoolExecutor, work: Callable[[], T]) -> T:
-    """Result of `work` in a process of the pool, which is killed when this process is interrupted."""
-    try:
-        with blocked_in_workers():
-            future = pool.submit(work)
-        return future.result()
-    except KeyboardInterrupt:
-        kill_workers()
-        raise
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            with blocked_in_workers():
+                future = pool.submit(work)
+            return future.result()
+        except KeyboardInterrupt:
+            kill_workers()
+            raise
+        except BrokenProcessPool as error:
+            raise ComputeError(f"the process that measured {setting} was killed; is there enough memory?") from error
 
 
 def _measure(
@@ -137,8 +128,16 @@ def _measure(
                 start = time.perf_counter()
                 translations = list(translate(lines))
                 seconds = min(seconds, time.perf_counter() - start)
-            latencies = _latencies(translate, lines)
-            memory = _memory(setting)
+            latencies = []  # seconds of lines that are translated one at a time
+            for line in itertools.islice((line for line in lines if line.strip()), NUM_LATENCY_LINES):
+                start = time.perf_counter()
+                list(translate([line]))
+                latencies.append(time.perf_counter() - start)
+            if sys.platform == "linux":  # this process and its workers, which keep what they have used
+                children = [child.pid for child in multiprocessing.active_children() if child.pid]
+                memory = memory_of([os.getpid(), *children])
+            else:
+                memory = peak_memory(torch.device("cpu")) * (setting.workers + 1 if setting.workers > 1 else 1)
     except (UsageError, MissingInputError) as error:
         return BenchResult(setting=setting, error=str(error)), []
     tokens = sum(len(each.tokens) + 1 for each in translations if each.hyp)
@@ -154,16 +153,6 @@ def _measure(
         memory=memory / MEBIBYTE,
     )
     return result, [each.hyp for each in translations]
-
-
-def _latencies(translate: Translate, lines: Sequence[str]) -> list[float]:
-    """Seconds for each of the first lines, translated one at a time."""
-    latencies = []
-    for line in itertools.islice((line for line in lines if line.strip()), NUM_LATENCY_LINES):
-        start = time.perf_counter()
-        list(translate([line]))
-        latencies.append(time.perf_counter() - start)
-    return latencies
 
 
 @contextmanager
@@ -224,10 +213,3 @@ class _Peer:
         targets = self.runner.translate(sources, self.search)
         for number, (ids, hyp) in enumerate(zip(targets, self.tokenizers.tgt.decode(targets), strict=True), start=1):
             yield Translation(line=number, hyp=hyp, tokens=tuple(self.tokenizers.tgt.ids_to_tokens(ids)))
-
-
-def _memory(setting: BenchSetting) -> int:
-    """Bytes of this process and its workers, which keep what they have used; elsewhere than on Linux the peak."""
-    if sys.platform == "linux":
-        return memory_of([os.getpid(), *(child.pid for child in multiprocessing.active_children() if child.pid)])
-    return peak_memory(torch.device("cpu")) * (setting.workers + 1 if setting.workers > 1 else 1)

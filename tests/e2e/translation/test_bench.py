@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mtkit.bench import measure, suite
+from mtkit.bench import grid, measure
 from mtkit.bench.grid import BenchGrid, BenchResult, BenchSetting, bench_table, unsupported_settings
 from mtkit.bench.machine import inspect_machine
 from mtkit.cli import entry
@@ -101,7 +101,7 @@ def test_the_report_of_the_suite() -> None:
         row("mtkit", 1, "bf16", 50.0),
         row("ctranslate2", 1, "bf16", 0.0, error="no bf16"),
     ]
-    translation, training = suite.suite_tables(results, {"float32": 1234.5})
+    translation, training = grid.suite_tables(results, {"float32": 1234.5})
     rows = translation.rows
     assert [(cells[1], cells[3], cells[8]) for cells in rows] == [
         ("float32", "mtkit", "1.50"),
@@ -113,13 +113,13 @@ def test_the_report_of_the_suite() -> None:
     ]
     assert rows[0][4:] == ["30", "0.3", "60", "", "1.50", "0.67", "1.50"]
     assert training.rows == [["float32", "1,234"]]
-    assert next(suite.suite_notes(inspect_machine(measure=False))).startswith("Machine: ")
+    assert next(grid.suite_notes(inspect_machine(measure=False))).startswith("Machine: ")
 
 
 @pytest.mark.usefixtures("in_this_process")
 def test_the_suite_of_a_model_folder(toy_model: Make, text: Path, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(suite.importlib.util, "find_spec", lambda name: None)  # without a peer
-    monkeypatch.setattr(suite, "has_bf16", lambda device: False)
+    monkeypatch.setattr(grid.importlib.util, "find_spec", lambda name: None)  # without a peer
+    monkeypatch.setattr(grid, "has_bf16", lambda device: False)
     model = toy_model(SMALL)
     assert entry.execute(["bench", str(model), str(text), "--suite", "--lines", "2", "--format", "markdown"]) == 0
     out = capsys.readouterr().out

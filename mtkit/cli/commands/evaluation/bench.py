@@ -79,11 +79,17 @@ def bench(
     import sys
     from dataclasses import replace
 
-    from mtkit.bench.grid import BenchGrid, bench_table, unsupported_settings
+    from mtkit.bench.grid import (
+        BenchGrid,
+        bench_table,
+        suite_grids,
+        suite_notes,
+        suite_tables,
+        unsupported_settings,
+    )
     from mtkit.bench.machine import inspect_machine
     from mtkit.bench.measure import bench as measure
     from mtkit.bench.measure import read_input
-    from mtkit.bench.suite import suite_grids, suite_notes, suite_tables
     from mtkit.cli.printing import print_results
     from mtkit.errors import UsageError
     from mtkit.pipeline.estimate import training_rates
