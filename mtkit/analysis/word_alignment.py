@@ -69,27 +69,25 @@ def read_alignments(path: Path, words: Sequence[tuple[int, int]]) -> list[Refere
     lines = list(read_lines(path))
     if len(lines) != len(words):
         raise DataError(f"{path}: {len(lines):,} lines for {len(words):,} sentence pairs; write one line for each pair")
-    return [
-        _parse(line, f"{path}:{number}", *counts)
-        for number, (line, counts) in enumerate(zip(lines, words, strict=True), 1)
-    ]
-
-
-def _parse(line: str, place: str, num_src: int, num_tgt: int) -> ReferenceAlignment:
-    sure, possible = set(), set()
-    for field in line.split():
-        match = _LINK.fullmatch(field)
-        if match is None:
-            raise DataError(f"{place}: {field[:40]!r} is not a link; write 0-1, or 0?1 for one that is only possible")
-        link = int(match[1]), int(match[3])
-        if link[0] >= num_src or link[1] >= num_tgt:
-            raise DataError(
-                f"{place}: {field}: the pair has {num_src} source and {num_tgt} target words, counted from 0"
-            )
-        possible.add(link)
-        if match[2] == "-":
-            sure.add(link)
-    return ReferenceAlignment(sure, possible)
+    alignments = []
+    for number, (line, (num_src, num_tgt)) in enumerate(zip(lines, words, strict=True), 1):
+        sure, possible = set(), set()
+        for field in line.split():
+            match, place = _LINK.fullmatch(field), f"{path}:{number}"
+            if match is None:
+                raise DataError(
+                    f"{place}: {field[:40]!r} is not a link; write 0-1, or 0?1 for one that is only possible"
+                )
+            link = int(match[1]), int(match[3])
+            if link[0] >= num_src or link[1] >= num_tgt:
+                raise DataError(
+                    f"{place}: {field}: the pair has {num_src} source and {num_tgt} target words, counted from 0"
+                )
+            possible.add(link)
+            if match[2] == "-":
+                sure.add(link)
+        alignments.append(ReferenceAlignment(sure, possible))
+    return alignments
 
 
 class LexiconAligner:
@@ -109,13 +107,12 @@ class LexiconAligner:
         """Links between token positions, from the ids of both sides without the end of sentence."""
         if not tgt:
             return []
-        table = np.stack([self._row(token, tgt) for token in [*src, self._eos]])  # [S + 1, T]
+        rows = []
+        for token in [*src, self._eos]:
+            part = slice(self._offsets[token], self._offsets[token + 1])
+            likely = dict(zip(self._targets[part].tolist(), self._probabilities[part].tolist(), strict=True))
+            rows.append([likely.get(each, 0.0) for each in tgt])
+        table = np.array(rows)  # t(target | token) [S + 1, T]; 0 if the target is not among the likely ones
         best = table.argmax(0)
         is_linked = (table.max(0) > 0) & (best < len(src))
         return [(int(best[t]), int(t)) for t in np.flatnonzero(is_linked)]
-
-    def _row(self, token: int, tgt: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """t(target | token) of each target token [T]; 0 if it is not among the likely ones."""
-        part = slice(self._offsets[token], self._offsets[token + 1])
-        known = dict(zip(self._targets[part].tolist(), self._probabilities[part].tolist(), strict=True))
-        return np.array([known.get(each, 0.0) for each in tgt])

@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, DownloadColumn, Progress, ProgressColumn, Task, TextColumn, TransferSpeedColumn
-from rich.table import Table
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.table import Column, Table
 from rich.text import Text
 
 from mtkit.cli.printing import is_terminal, terminal
@@ -48,11 +48,11 @@ class LiveDisplay:
         self._progress = Progress(
             TextColumn("update {task.completed:,.0f} of {task.total:,.0f}"),
             BarColumn(bar_width=24),
-            _RatesColumn(self),
+            TextColumn("{task.fields[rates]}", markup=False, table_column=Column()),
             console=console,
             auto_refresh=False,
         )
-        self._task = self._progress.add_task("training", total=1)
+        self._task = self._progress.add_task("training", total=1, rates="")
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         """Show one event: of training (see monitoring/log.py) in the live lines, of another stage as a line."""
@@ -66,6 +66,14 @@ class LiveDisplay:
             self._print_event(name, None, fields)
         elif name == "train":
             self._last_train = fields
+            rates = []  # loss, tokens per second and time left, if the event has them
+            if _is_number(fields, "loss"):
+                rates.append(f"loss {fields['loss']:.3f}")
+            if _is_number(fields, "tokens_per_second"):
+                rates.append(f"{fields['tokens_per_second']:,.0f} tokens/s")
+            if _is_number(fields, "seconds_left"):
+                rates.append(f"{format_clock(fields['seconds_left'])} left")
+            self._progress.update(self._task, rates="  ".join(rates))
             if "scheduled_update" in fields:
                 self._progress.update(self._task, completed=fields["scheduled_update"])
         else:
@@ -93,7 +101,11 @@ class LiveDisplay:
         if "result" in fields:  # an event of a stage
             self._console.print(Text(printable(f"{name}: {fields['result']}")))
             return
-        values = "  ".join(f"{key} {_short(value)}" for key, value in fields.items() if _is_plain(value))
+        values = "  ".join(
+            f"{key} {value:,.4g}" if isinstance(value, float) else f"{key} {value}"
+            for key, value in fields.items()
+            if isinstance(value, str | int | float)
+        )
         self._console.print(Text(printable(f"{place}{name}  {values}".rstrip())))
 
     def _render(self) -> Group:
@@ -111,41 +123,9 @@ class LiveDisplay:
             sample.add_row(Text(f"  {side}", style="dim"), Text(printable(text), style=style, overflow="ellipsis"))
         return Group(self._progress, Text("  ".join(texts)), *([sample] if sample.row_count else []))
 
-    def rates(self) -> str:
-        """Loss, tokens per second and time left, if the last training event has them."""
-        fields = self._last_train
-        texts = []
-        if _is_number(fields, "loss"):
-            texts.append(f"loss {fields['loss']:.3f}")
-        if _is_number(fields, "tokens_per_second"):
-            texts.append(f"{fields['tokens_per_second']:,.0f} tokens/s")
-        if _is_number(fields, "seconds_left"):
-            texts.append(f"{format_clock(fields['seconds_left'])} left")
-        return "  ".join(texts)
-
-
-class _RatesColumn(ProgressColumn):
-    """Numbers to the right of the bar."""
-
-    def __init__(self, display: LiveDisplay) -> None:
-        super().__init__()
-        self._display = display
-
-    def render(self, task: Task) -> Text:
-        """The numbers of the last training event; called by rich."""
-        return Text(self._display.rates())
-
 
 def _is_number(fields: Mapping[str, Any], key: str) -> bool:
     return key in fields and isinstance(fields[key], int | float)
-
-
-def _short(value: str | float) -> str:
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float)
 
 
 @contextmanager

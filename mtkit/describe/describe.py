@@ -17,7 +17,6 @@ from mtkit.layers.positions import Position
 from mtkit.model_folder.config_file import verified
 from mtkit.model_folder.folder import find_model, read_metadata, read_tokenizers
 from mtkit.models.capabilities import ModelConfigBase
-from mtkit.models.interface import TranslationModel
 from mtkit.models.skip_init import build_on_meta
 from mtkit.recipe.recipe import load_recipe
 from mtkit.text.subword.import_tokenizer import planned_vocab_sizes
@@ -33,17 +32,6 @@ class Architecture:
     config: ModelConfigBase
     src_vocab: int
     tgt_vocab: int
-
-    def build(self) -> TranslationModel:
-        """Build the model on the meta device.
-
-        Raises:
-            RecipeError: model and vocabularies do not match.
-        """
-        try:
-            return build_on_meta(lambda: self.config.build(self.src_vocab, self.tgt_vocab))
-        except ValueError as error:
-            raise RecipeError(f"model.{error}") from error
 
 
 @dataclass(frozen=True)
@@ -108,8 +96,12 @@ def describe(architecture: Architecture, *, length: int = DEFAULT_LENGTH) -> Mod
         RecipeError: model and vocabularies do not match.
         DataError: the model does not support sentences of this length.
     """
-    model = architecture.build()
-    cost = count_cost(model, architecture.src_vocab, architecture.tgt_vocab, length=length)
+    src_vocab, tgt_vocab = architecture.src_vocab, architecture.tgt_vocab
+    try:
+        model = build_on_meta(lambda: architecture.config.build(src_vocab, tgt_vocab))
+    except ValueError as error:
+        raise RecipeError(f"model.{error}") from error
+    cost = count_cost(model, src_vocab, tgt_vocab, length=length)
     return ModelDescription(architecture, module_tree(model, cost, architecture.name), cost)
 
 
@@ -252,8 +244,8 @@ def module_table(description: ModelDescription) -> Table:
         _, flops, activations = row.node.figures
         figures = (
             _parameters(row.node),
-            _blank_if_zero(format_si(flops), flops),
-            _blank_if_zero(format_si(activations, "B"), activations),
+            format_si(flops) if flops else "",
+            format_si(activations, "B") if activations else "",
         )
         rows.append([row.name, row.label, row.node.shape, *figures])
     headings = ("module", "class", "weights", "parameters", "FLOP/token", "saved/token")
@@ -282,7 +274,7 @@ def summary_table(*descriptions: ModelDescription) -> Table:
     rows = []
     for lines in zip(*map(summary, descriptions), strict=True):
         values = [value for _, value in lines]
-        rows.append([lines[0][0], *values, *([_mark(values[0] != values[-1])] if len(values) > 1 else [])])
+        rows.append([lines[0][0], *values, *([DIFFERS if values[0] != values[-1] else ""] if len(values) > 1 else [])])
     headings = ["figure", *names, *(["differs"] if len(names) > 1 else [])]
     return Table(headings, rows, text=headings)
 
@@ -295,7 +287,7 @@ def comparison_table(first: ModelDescription, second: ModelDescription) -> Table
         sides = left.get(key), right.get(key)
         present = next(row for row in sides if row is not None)
         cells = [_cells(row) for row in sides]
-        rows.append([present.name, *cells[0], *cells[1], _mark(cells[0] != cells[1])])
+        rows.append([present.name, *cells[0], *cells[1], DIFFERS if cells[0] != cells[1] else ""])
     names = [each.architecture.name for each in (first, second)]
     headings = ["module", names[0], f"parameters of {names[0]}", names[1], f"parameters of {names[1]}", "differs"]
     return Table(headings, rows, text=("module", *names))
@@ -348,11 +340,3 @@ def _cells(row: TreeRow | None) -> tuple[str, str]:
 def _parameters(node: ModuleNode) -> str:
     """The number of parameters; "tied" for weights that are counted at another module."""
     return f"{node.parameters:,}" if node.parameters else ("tied" if node.shape else "")
-
-
-def _mark(differs: bool) -> str:
-    return DIFFERS if differs else ""
-
-
-def _blank_if_zero(text: str, number: float) -> str:
-    return text if number else ""

@@ -76,11 +76,6 @@ class SourceOptions:
     target_prefix: str | None = None
     quiet: bool = False
 
-    @property
-    def files(self) -> list[Path]:
-        """The files that are read."""
-        return [self.file, *([] if self.constraints is None else [self.constraints])]
-
     def lines(self) -> Iterator[Line]:
         """The lines to translate.
 
@@ -266,7 +261,23 @@ class SearchOptions:
         """
         if self.seed is not None and self.sample is None:
             raise UsageError("translate: --seed is the seed of sampling; add --sample TEMPERATURE, or omit it")
-        from_options = dict(self._overrides())
+        # by override, the option that states it; None: a default, which --set may replace
+        from_options: dict[str, str | None] = {}
+        if self.beam_size is not None:
+            from_options[f"search.beam_size={self.beam_size}"] = "--beam-size"
+        if self.sample is not None:
+            from_options["search.method.kind=sampling"] = "--sample"
+            from_options[f"search.method.temperature={self.sample}"] = "--sample"
+            from_options[f"search.method.num_samples={self.n_best or 1}"] = None
+            seed_option = None if self.seed is None else "--seed"
+            from_options[f"search.method.seed={1 if self.seed is None else self.seed}"] = seed_option
+        if self.n_best is not None or self.sample is not None:
+            from_options[f"search.n_best={self.n_best or 1}"] = None if self.n_best is None else "--n-best"
+        if self.length_penalty is not None:
+            from_options[f"search.length_penalty={self.length_penalty}"] = "--length-penalty"
+        if self.max_length is not None:
+            for override in ("factor=0", f"offset={self.max_length}", "max=null"):
+                from_options[f"search.max_length.{override}"] = "--max-length"
         settings = [text if text.startswith("search.") else f"search.{text}" for text in self.settings or ()]
         for text in settings:
             for override, option in from_options.items():
@@ -278,24 +289,6 @@ class SearchOptions:
             if option is None and any(_overlap(text, override) for text in settings)
         }
         return [*(override for override in from_options if override not in defaults), *settings]
-
-    def _overrides(self) -> Iterator[tuple[str, str | None]]:
-        """Pairs of an override and the option that states it; None: a default, which --set may replace."""
-        if self.beam_size is not None:
-            yield f"search.beam_size={self.beam_size}", "--beam-size"
-        if self.sample is not None:
-            yield "search.method.kind=sampling", "--sample"
-            yield f"search.method.temperature={self.sample}", "--sample"
-            yield f"search.method.num_samples={self.n_best or 1}", None
-            yield f"search.method.seed={1 if self.seed is None else self.seed}", None if self.seed is None else "--seed"
-        if self.n_best is not None or self.sample is not None:
-            yield f"search.n_best={self.n_best or 1}", None if self.n_best is None else "--n-best"
-        if self.length_penalty is not None:
-            yield f"search.length_penalty={self.length_penalty}", "--length-penalty"
-        if self.max_length is not None:
-            yield "search.max_length.factor=0", "--max-length"
-            yield f"search.max_length.offset={self.max_length}", "--max-length"
-            yield "search.max_length.max=null", "--max-length"
 
 
 def _overlap(one: str, other: str) -> bool:
@@ -392,11 +385,6 @@ class OutputOptions:
     def form(self) -> str:
         """Form of the output: text, n-best or jsonl, whose lines contain the n best translations."""
         return "jsonl" if self.jsonl else "text" if self.n_best is None else f"n-best of {self.n_best}"
-
-    @property
-    def needs_scores(self) -> bool:
-        """True if scores or alignments are written."""
-        return self.form != "text" or self.alignments is not None
 
     @property
     def files(self) -> dict[str, Path]:

@@ -151,7 +151,7 @@ def translate(
     )
     if n_best_format is not None and (n_best is None or writing.jsonl):
         raise UsageError("translate: --n-best-format is of the lines of --n-best N; give that, without --jsonl")
-    writing.check(source.files)
+    writing.check([file] if constraints is None else [file, constraints])
     if is_document(file):
         of_lines: dict[str, object] = {"--jsonl": jsonl, "--jsonl-input": jsonl_input, "--n-best": n_best}
         of_lines |= {"--alignments": alignments, "--flags": flags, "--resume": resume, "--constraints": constraints}
@@ -197,7 +197,7 @@ def translate(
             batch_tokens=batch_tokens,
             flush_every=flush_every,
             split_sentences=split_sentences,
-            with_scores=writing.needs_scores,
+            with_scores=writing.form != "text" or alignments is not None,
             report_progress=None if quiet else print_translation_progress,
             report_oom=None if quiet else print_oom_note,
             source_prefix=parse_prefix(tag, prefix),
