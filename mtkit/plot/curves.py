@@ -102,8 +102,8 @@ def draw_curves(runs: Sequence[LearningCurves], path: Path) -> None:
                 update, best = max(run.bleu, key=lambda point: point[1])
                 panels[1].plot(*zip(*run.bleu, strict=True), **style, **_marker_style(run.bleu))
                 _draw_range(panels[1], run.bleu_range, number)
-                star = {"marker": "*", "markersize": 14, "linestyle": "", "color": style["color"], "clip_on": False}
-                panels[1].plot([update], [best], **star)
+                colour = style["color"]
+                panels[1].plot([update], [best], marker="*", markersize=14, linestyle="", color=colour, clip_on=False)
                 names[-1] += f", ★ best BLEU: {best:.1f} at update {update:,}"
         if has_loss:  # which line is of the training: its loss lies above the same loss of validation
             colour = line_style(0)["color"] if len(runs) == 1 else TEXT_COLOUR
