@@ -20,7 +20,7 @@ import pytest
 
 # name of a room -> packages of pip
 PYTHON_ROOMS = {
-    "clients": ["libretranslatepy", "libretranslate-aio", "transpolibre", "deepl"],
+    "clients": ["libretranslatepy", "libretranslate-aio", "transpolibre", "deepl", "openai"],
     "contract": ["schemathesis"],
     # without its dependencies, which bring torch and a sentence splitter under the AGPL
     "argos": [

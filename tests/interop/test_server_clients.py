@@ -1,4 +1,4 @@
-"""Programs that were written for LibreTranslate and DeepL, unchanged, against the server."""
+"""Programs that were written for LibreTranslate, DeepL and OpenAI, unchanged, against the server."""
 
 from __future__ import annotations
 
@@ -144,3 +144,24 @@ const fields = { query: text, source: "en", target: "de", apiurl: url };
 console.log(JSON.stringify(await library.translate(fields)));
 """
     assert node(program, server) == expected
+
+
+def test_openai(server: Server, expected: str) -> None:
+    program = """
+import openai
+client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
+messages = [{"role": "system", "content": "Translate."}, {"role": "user", "content": text}]
+done = client.chat.completions.create(model="en-de", messages=messages, temperature=0)
+events = client.chat.completions.create(model="en-de", messages=messages, stream=True)
+streamed = "".join(event.choices[0].delta.content or "" for event in events)
+try:
+    client.chat.completions.create(model="gpt-5", messages=messages)
+except openai.NotFoundError as error:
+    missing = error.message
+models = [each.id for each in client.models.list()]
+print(json.dumps([done.choices[0].message.content, streamed, missing, models]))
+"""
+    content, streamed, missing, models = python(program, server)
+    assert content == streamed == expected
+    assert "'gpt-5' is not one of" in missing
+    assert {"en-de", "auto-de"} <= {*models}

@@ -18,6 +18,7 @@ from mtkit.serve.fronts.document_jobs import DocumentJobs, Files
 from mtkit.serve.fronts.exchange import Exchange, Sites
 from mtkit.serve.fronts.front import TEXT, Endpoint, Front, front_of, routes, specification
 from mtkit.serve.fronts.libretranslate import LibreTranslate, Suggestions
+from mtkit.serve.fronts.openai import OpenAI
 from mtkit.serve.fronts.page import Page
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.registry import Registry
@@ -57,6 +58,7 @@ def build_app(settings: ServerSettings, note: Callable[[str], None]) -> tuple[St
         Files(service, clients, jobs),
         Page(service, clients),
         DeepL(service, clients, jobs),
+        OpenAI(service, clients),
     ]
     if settings.suggestions is not None:
         fronts.append(Suggestions(settings.suggestions, service, clients, note))

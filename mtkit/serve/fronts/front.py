@@ -23,6 +23,7 @@ from mtkit.serve.request_error import RequestError
 T = TypeVar("T")
 Schema = dict[str, Any]
 
+ANYTHING: Schema = {}
 TEXT: Schema = {"type": "string"}
 INTEGER: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
@@ -191,7 +192,7 @@ def specification(fronts: Iterable[Front]) -> dict[str, Any]:
         name, schemas[name] = front.error_schema[0], front.error_schema[1]
         for each in front.endpoints():
             paths.setdefault(each.path, {}).update({m.lower(): each.operation(front) for m in each.methods})
-    about = "Translations in the interfaces of LibreTranslate and DeepL."
+    about = "Translations in the interfaces of LibreTranslate, DeepL and OpenAI."
     return {
         "openapi": "3.1.0",
         "info": {"title": "mtkit serve", "version": "1", "description": about},

@@ -50,6 +50,11 @@ class RequestFields:
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
+    @property
+    def names(self) -> set[str]:
+        """The names of all fields."""
+        return {*self._values}
+
     def text(self, name: str, default: str | None = None) -> str:
         """A field that is one text; `default` if it is missing, without which that is an error."""
         if name not in self._values:
@@ -59,7 +64,7 @@ class RequestFields:
         value = self._values[name]
         if not isinstance(value, str):
             raise RequestError(400, f"{name}: a text is expected")
-        return _without_surrogates(value)
+        return without_surrogates(value)
 
     def texts(self, name: str) -> list[str]:
         """A field that is a text or a list of texts."""
@@ -71,7 +76,21 @@ class RequestFields:
             raise RequestError(400, f"{name}: {len(values):,} texts; at most {MAX_TEXTS:,} are translated at once")
         if not all(isinstance(each, str) for each in values):
             raise RequestError(400, f"{name}: a text or a list of texts is expected")
-        return [_without_surrogates(each) for each in values]
+        return [without_surrogates(each) for each in values]
+
+    def record(self, name: str) -> dict[str, Any]:
+        """A field that is an object of JSON; an empty one if it is missing."""
+        value = self._values.get(name, {})
+        if not isinstance(value, dict):
+            raise RequestError(400, f"{name}: an object is expected")
+        return value
+
+    def records(self, name: str) -> list[dict[str, Any]]:
+        """A field that is a list of objects of JSON."""
+        value = self._values.get(name)
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+            raise RequestError(400, f"{name}: a list of objects is expected")
+        return value
 
     def is_list(self, name: str) -> bool:
         """Return whether a field is a list."""
@@ -134,7 +153,7 @@ async def terms_as_json(terms: Sequence[Sequence[str]]) -> str:
     Raises:
         RequestError: one is blank or too long, or two contradict each other.
     """
-    text = _without_surrogates(json.dumps(terms, ensure_ascii=False, separators=(",", ":")))
+    text = without_surrogates(json.dumps(terms, ensure_ascii=False, separators=(",", ":")))
     digest = hashlib.sha256(text.encode()).digest()
     if digest not in _CHECKED:
         try:
@@ -293,6 +312,6 @@ def parse_json_object(body: bytes) -> dict[str, Any]:
     return value
 
 
-def _without_surrogates(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """The text, which UTF-8 can write."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
