@@ -31,13 +31,6 @@ def linear(d_in: int, d_out: int, bias: bool = True) -> Projection:
     return layer
 
 
-def remove_biases(module: nn.Module) -> None:
-    """Remove the biases of all linear layers in a module; norms keep theirs."""
-    for layer in module.modules():
-        if isinstance(layer, nn.Linear):
-            layer.bias = None  # type: ignore[assignment]
-
-
 def embedding(num_embeddings: int, dim: int) -> nn.Embedding:
     """Build a table [num_embeddings, dim] from N(0, 1/dim): rows times sqrt(dim) and tied logits have unit scale."""
     table = nn.Embedding(num_embeddings, dim)

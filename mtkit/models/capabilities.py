@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from mtkit.layers.kinds import PositionConfig
 from mtkit.layers.sizes import Heads
@@ -22,18 +23,19 @@ if TYPE_CHECKING:
 TieMode = Literal["all", "target", "none"]  # all: source, target and output share one matrix; target: the last two
 
 
-class PositionStack(NamedTuple):
-    """A stack of layers with its position encoding.
-
-    Attributes:
-        is_causal: queries attend to preceding positions only.
-    """
+@dataclass(frozen=True, kw_only=True)
+class PositionStack:
+    """A stack of layers with its position encoding."""
 
     side: Literal["encoder", "decoder"]
     positions: PositionConfig
     d_model: int
     heads: Heads
-    is_causal: bool
+
+    @property
+    def is_causal(self) -> bool:
+        """True if queries attend to preceding positions only."""
+        return self.side == "decoder"
 
 
 class ModelConfigBase(ABC):

@@ -9,16 +9,14 @@ from mtkit.config import config
 from mtkit.layers.config import FullAttentionConfig, SinusoidalConfig
 from mtkit.layers.kinds import PositionConfig
 from mtkit.layers.sizes import NumLayers
-from mtkit.models.capabilities import PositionStack, TieMode
+from mtkit.models.capabilities import TieMode
 from mtkit.models.transformer.checks import StackChoice
 from mtkit.models.transformer.config import NoSharingConfig, SharingConfig, TransformerLayerConfig, sharing_order
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from mtkit.layers.positions import Position
     from mtkit.models.decoder_only.model import DecoderOnly
-    from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer
 
 
 @config
@@ -50,26 +48,23 @@ class DecoderOnlyConfig(TransformerLayerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._order()
-        self._choice().check()
+        for stack in self.position_stacks():
+            stack.check()
 
-    def _choice(self) -> StackChoice:
-        """Attention and positions of the stack."""
-        return StackChoice(
-            attention_key="decoder_attention",
+    def position_stacks(self) -> tuple[StackChoice]:
+        """The one stack, which both sides share."""
+        stack = StackChoice(
+            side="decoder",
             attention=FullAttentionConfig(),
-            positions_key="decoder_positions",
             positions=self.decoder_positions,
+            d_model=self.d_model,
             heads=self.heads,
-            causal=True,
         )
+        return (stack,)
 
     def max_lengths(self) -> dict[str, int]:
         """Maximum sentence length, by the key that sets it; source and target share the positions."""
-        return {key: limit // 2 for key, limit in self._choice().length_limits().items()}
-
-    def position_stacks(self) -> tuple[PositionStack, ...]:
-        """The one stack, which both sides share."""
-        return (PositionStack("decoder", self.decoder_positions, self.d_model, self.heads, True),)
+        return {key: limit // 2 for key, limit in super().max_lengths().items()}
 
     def _order(self) -> tuple[int, ...]:
         return sharing_order("decoder_sharing", self.decoder_sharing, self.decoder_layers)
@@ -80,32 +75,25 @@ class DecoderOnlyConfig(TransformerLayerConfig):
         Raises:
             ValueError: tied_embeddings is "all" and the vocabularies differ.
         """
-        from mtkit.models.decoder_only.model import DecoderOnly
+        from mtkit.layers.norms import Depth
+        from mtkit.models.decoder_only.model import DecoderOnly, PrefixAttention
         from mtkit.models.embeddings import Embedding, build_embeddings
-        from mtkit.models.transformer.layers import Stack
+        from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer, Stack
 
-        order = self._order()
-        is_causal = self.source_visibility == "causal"
-        positions = self.positions(self.decoder_positions, layers=max(order) + 1, causal=is_causal)
+        order, causal = self._order(), self.source_visibility == "causal"
+        positions = self.decoder_positions.build(self.d_model, self.heads, layers=max(order) + 1, causal=causal)
         embeddings = build_embeddings(src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings, bias=False)
+        kind = ParallelEncoderLayer if self.parallel_sublayers else EncoderLayer
+        depth = Depth("decoder_only", 0, self.decoder_layers)
+
+        def layer(index: int) -> nn.Module:
+            parts = self.attention_parts(positions.layers[index], causal=causal)
+            return self.build_layer(kind, PrefixAttention(FullAttentionConfig(), parts), index=index, depth=depth)
+
         return DecoderOnly(
             Embedding(embeddings.src, positions.embedding, self.dropout),
             Embedding(embeddings.tgt, positions.embedding, self.dropout),
-            Stack(lambda index: self._layer(index, positions.layers[index]), order, self.layerdrop),
+            Stack(layer, order, self.layerdrop),
             final_norm=self.residual.final(self.d_model),
             output=embeddings.output,
         )
-
-    def _layer(self, index: int, position: Position) -> nn.Module:
-        from mtkit.layers.norms import Depth
-        from mtkit.models.decoder_only.model import PrefixAttention
-        from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer
-
-        depth = Depth("decoder_only", 0, self.decoder_layers)
-        kind: type[EncoderLayer | ParallelEncoderLayer]
-        kind = ParallelEncoderLayer if self.parallel_sublayers else EncoderLayer
-        parts = self.attention_parts(position, causal=self.source_visibility == "causal")
-        attention = PrefixAttention(FullAttentionConfig(), parts)
-        layer = kind(attention, self.feed_forward_layer(index), self.residuals(depth, kind.num_residuals))
-        self.finish_layer(layer, depth)
-        return layer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -21,13 +21,6 @@ from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer, 
 
 if TYPE_CHECKING:
     from mtkit.layers.config import FullAttentionConfig
-
-
-class PrefixOutput(NamedTuple):
-    """State and weights of attention over a prefix and the tokens that follow it."""
-
-    keys: KVCache  # of all tokens after the prefix
-    weights: Tensor  # over the prefix, [rows, H, T, S]
 
 
 class PrefixAttention(SelfAttention):
@@ -46,7 +39,7 @@ class PrefixAttention(SelfAttention):
 
     def attend_with_prefix(
         self, x: Tensor, pos: Tensor, prefix: KVCache, *, real: Tensor | None = None, past: KVCache | None = None
-    ) -> tuple[Tensor, PrefixOutput]:
+    ) -> tuple[Tensor, tuple[KVCache, Tensor]]:
         """Attend from T new tokens to the prefix, to the `past` after it and to each other.
 
         Args:
@@ -57,24 +50,26 @@ class PrefixAttention(SelfAttention):
             past: keys and values of the preceding tokens after the prefix; all new tokens are then real.
 
         Returns:
-            [rows, T, D]; and the keys with the new ones, and the weights over the prefix.
+            [rows, T, D]; the keys and values after the prefix with the new ones; the weights over the prefix
+            [rows, H, T, S].
         """
         q, new = self.project(x, pos, real)  # [rows, H, T, K]
-        own = new if past is None else past.append(new)  # P tokens
+        following = new if past is None else past.append(new)  # P tokens
         sentences, length = prefix.pos.size(0), q.size(2)
         # Scores of the prefix, one row per sentence, and of the tokens after it, one row per hypothesis ...
         q_sentence = to_sentences(q, sentences)  # [B, H, W·T, K]
         pos_sentence = pos.reshape(sentences, q_sentence.size(2))  # [B, W·T]
         visible = None if prefix.real is None else prefix.real[:, None, None, :]  # [B, 1, 1, S]
         prefix_scores = apply_mask(self.dot_product.scores(q_sentence, pos_sentence, prefix), visible)
-        own_scores = apply_mask(self.dot_product.scores(q, pos, own), own.visible(causal, pos))  # [rows, H, T, P]
+        scores = self.dot_product.scores(q, pos, following)  # [rows, H, T, P]
+        scores = apply_mask(scores, following.visible(causal, pos))
         # ... go through one softmax; the weighted sums are separate again.
-        scores = torch.cat([to_hypotheses(prefix_scores, length), own_scores], -1)  # [rows, H, T, S + P]
+        scores = torch.cat([to_hypotheses(prefix_scores, length), scores], -1)  # [rows, H, T, S + P]
         weights = scores.softmax(-1)
-        on_prefix, on_own = torch.split(self.dot_product.dropout(weights), [prefix.length, own.length], dim=-1)
+        on_prefix, on_rest = torch.split(self.dot_product.dropout(weights), [prefix.length, following.length], dim=-1)
         y = self.dot_product.weighted_sum(to_sentences(on_prefix, sentences), pos_sentence, prefix)  # [B, H, W·T, K]
-        y = to_hypotheses(y, length) + self.dot_product.weighted_sum(on_own, pos, own)  # [rows, H, T, K]
-        return self.join(y), PrefixOutput(own, weights[..., : prefix.length])
+        y = to_hypotheses(y, length) + self.dot_product.weighted_sum(on_rest, pos, following)  # [rows, H, T, K]
+        return self.join(y), (following, weights[..., : prefix.length])
 
 
 @dataclass(frozen=True)
@@ -90,21 +85,6 @@ class DecoderOnlyCache(BatchedState):
 
     layers: tuple[KVCache | None, ...]
     next_pos: Tensor
-
-
-class PrefixStates(NamedTuple):
-    """The source after the stack."""
-
-    hidden: Tensor  # [B, S, D], before the final norm
-    prefix: Prefix
-    length: Tensor  # [B], the first position of the target
-
-
-class PrefixLayer(NamedTuple):
-    """A layer and its attention, with the types that a Stack does not express."""
-
-    layer: EncoderLayer | ParallelEncoderLayer
-    attention: PrefixAttention
 
 
 class DecoderOnly(TranslationModel):
@@ -141,21 +121,21 @@ class DecoderOnly(TranslationModel):
     def forward_both(self, source: Source, target: Target) -> tuple[Tensor, Tensor]:
         """States of the source [B, S, D] and of the target [B, T, D]; each predicts the token that follows it."""
         layers = self.layers.sample_layers()
-        states = self._encode_prefix(source, layers)
-        pos = target.pos + states.length.unsqueeze(1)  # [B, T]
+        hidden, prefix, next_pos = self._encode_prefix(source, layers)
+        pos = target.pos + next_pos.unsqueeze(1)  # [B, T]
         x = self.tgt_embedding(target.ids, pos)
-        for index, keys in zip(layers, states.prefix.layers, strict=True):
+        for index, keys in zip(layers, prefix.layers, strict=True):
             x, _ = self._decode(index, x, pos, keys, real=target.real)
-        hidden = apply_norm(self.final_norm, states.hidden, source.real)
-        return hidden, apply_norm(self.final_norm, x, target.real)
+        norm = self.final_norm
+        return apply_norm(norm, hidden, source.real), apply_norm(norm, x, target.real)
 
     def start(self, source: Source) -> State:
         """See TranslationModel."""
-        states = self._encode_prefix(source, self.layers.order)
+        _, prefix, next_pos = self._encode_prefix(source, self.layers.order)
         rows = source.ids.size(0)
         return State(
-            memory=states.prefix,
-            cache=DecoderOnlyCache(layers=(None,) * len(self.layers.order), next_pos=states.length),
+            memory=prefix,
+            cache=DecoderOnlyCache(layers=(None,) * len(self.layers.order), next_pos=next_pos),
             num_sentences=rows,
             num_rows=rows,
             output_projection=self.output,
@@ -168,22 +148,22 @@ class DecoderOnly(TranslationModel):
         x = self.tgt_embedding(token.unsqueeze(1), pos)  # [rows, 1, D]
         layers, attention = [], None
         for depth, index in enumerate(self.layers.order):
-            x, output = self._decode(index, x, pos, memory.layers[depth], past=cache.layers[depth])
-            layers.append(output.keys)
+            x, (keys, weights) = self._decode(index, x, pos, memory.layers[depth], past=cache.layers[depth])
+            layers.append(keys)
             if depth == self.alignment_layer:
-                attention = output.weights.squeeze(2)  # [rows, H, S]
+                attention = weights.squeeze(2)  # [rows, H, S]
         cache = DecoderOnlyCache(layers=tuple(layers), next_pos=cache.next_pos + 1)
         return Step(self.final_norm(x).squeeze(1), replace(state, cache=cache), attention)
 
-    def _encode_prefix(self, source: Source, layers: Sequence[int]) -> PrefixStates:
+    def _encode_prefix(self, source: Source, layers: Sequence[int]) -> tuple[Tensor, Prefix, Tensor]:
+        """Source after these layers, before the final norm [B, S, D]; keys and values; the next positions [B]."""
         x, prefix = self.src_embedding(source.ids, source.pos), []
         for index in layers:
             layer, attention = self._layer(index)
             attend = partial(attention, pos=source.pos, real=source.real)
             x, keys = self.layers.call_layer(layer.apply_with, x, source.real, attend)
             prefix.append(keys)
-        length = torch.where(source.real, source.pos + 1, 0).amax(1)  # [B]
-        return PrefixStates(x, Prefix(tuple(prefix)), length)
+        return x, Prefix(tuple(prefix)), torch.where(source.real, source.pos + 1, 0).amax(1)
 
     def _decode(
         self,
@@ -194,13 +174,14 @@ class DecoderOnly(TranslationModel):
         *,
         real: Tensor | None = None,
         past: KVCache | None = None,
-    ) -> tuple[Tensor, PrefixOutput]:
+    ) -> tuple[Tensor, tuple[KVCache, Tensor]]:
         """Apply the layer of this index to T target tokens [rows, T, D]; see PrefixAttention."""
         layer, attention = self._layer(index)
         attend = partial(attention.attend_with_prefix, pos=pos, prefix=prefix, real=real, past=past)
         return self.layers.call_layer(layer.apply_with, x, real, attend)
 
-    def _layer(self, index: int) -> PrefixLayer:
+    def _layer(self, index: int) -> tuple[EncoderLayer | ParallelEncoderLayer, PrefixAttention]:
+        """A layer and its attention, with the types that a Stack does not express."""
         layer: EncoderLayer | ParallelEncoderLayer = self.layers[index]  # type: ignore[assignment]
         attention: PrefixAttention = layer.attention  # type: ignore[assignment]
-        return PrefixLayer(layer, attention)
+        return layer, attention

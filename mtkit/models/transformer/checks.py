@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from mtkit.layers.config import LayerNormConfig, RMSNormConfig
 from mtkit.layers.kinds import AttentionConfig, PositionConfig
-from mtkit.layers.sizes import Heads
+from mtkit.models.capabilities import PositionStack
 
 if TYPE_CHECKING:
     from mtkit.models.transformer.config import SharingConfig, TransformerConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class StackChoice:
-    """Attention and positions that a recipe chose for one stack, and the keys that chose them."""
+class StackChoice(PositionStack):
+    """Attention and positions that a recipe chose for one stack, by the keys that begin with the stack's side."""
 
-    attention_key: str
     attention: AttentionConfig
-    positions_key: str
-    positions: PositionConfig
-    heads: Heads
-    causal: bool  # a decoder
+
+    def length_limits(self) -> dict[str, int]:
+        """Maximum sentence length in tokens, end of sentence included, by the key that sets it."""
+        limits = {"positions": self.positions.length_limit, "attention": self.attention.length_limit}
+        return {f"{self.side}_{key}.max_length": limit for key, limit in limits.items() if limit is not None}
 
     def check(self) -> None:
         """Refuse combinations that cannot work.
@@ -37,85 +37,60 @@ class StackChoice:
         Raises:
             ValueError: "key: reason; remedy".
         """
-        self._check_causal()
-        self._check_whole_sentence()
-        self._check_acts_in_attention()
-        self._check_scores()
-        self._check_order()
-        self._check_head_dim()
-        self._check_equal_heads()
-
-    def length_limits(self) -> dict[str, int]:
-        """Maximum sentence length in tokens, end of sentence included, by the key that sets it."""
-        limits = {self.positions_key: self.positions.length_limit, self.attention_key: self.attention.length_limit}
-        return {f"{key}.max_length": limit for key, limit in limits.items() if limit is not None}
-
-    def _check_causal(self) -> None:
-        kind = self.attention.kind
-        if self.causal and not self.attention.is_causal_capable:
-            usable = _kinds(AttentionConfig, lambda config: config.is_causal_capable)
+        attention, positions, heads = self.attention, self.positions, self.heads
+        attention_key, positions_key = f"{self.side}_attention", f"{self.side}_positions"
+        if self.is_causal and not attention.is_causal_capable:
             raise ValueError(
-                f"{self.attention_key}.kind: {kind} attends to following tokens and works in an encoder only; use "
-                f"{usable}"
+                f"{attention_key}.kind: {attention.kind} attends to following tokens and works in an encoder only; use "
+                + _kinds(AttentionConfig, lambda kind: kind.is_causal_capable)
             )
-        if not self.causal and not self.attention.is_encoder_capable:
-            usable = _kinds(AttentionConfig, lambda config: config.is_encoder_capable)
+        if not self.is_causal and not attention.is_encoder_capable:
             raise ValueError(
-                f"{self.attention_key}.kind: {kind} processes only preceding tokens and works in a decoder only; use "
-                f"{usable}"
+                f"{attention_key}.kind: {attention.kind} processes only preceding tokens and works in a decoder only; "
+                f"use {_kinds(AttentionConfig, lambda kind: kind.is_encoder_capable)}"
             )
-
-    def _check_whole_sentence(self) -> None:
-        if self.causal and self.positions.needs_whole_sentence:
-            usable = _kinds(PositionConfig, lambda config: config.encodes_order and not config.needs_whole_sentence)
+        if self.is_causal and positions.needs_whole_sentence:
             raise ValueError(
-                f"{self.positions_key}.kind: {self.positions.kind} uses the length of the sentence, which is unknown "
-                f"while a decoder writes it; use {usable}"
+                f"{positions_key}.kind: {positions.kind} uses the length of the sentence, which is unknown while a "
+                f"decoder writes it; use {_positions(lambda kind: not kind.needs_whole_sentence)}"
             )
-
-    def _check_acts_in_attention(self) -> None:
-        if self.positions.acts_in_attention and not self.attention.has_queries_and_keys:
-            usable = _kinds(PositionConfig, lambda config: config.encodes_order and not config.acts_in_attention)
+        if positions.acts_in_attention and not attention.has_queries_and_keys:
             raise ValueError(
-                f"{self.positions_key}.kind: {self.positions.kind} acts on queries and keys, and {self.attention.kind} "
-                f"has none; use {usable}, or set {self.attention_key} to full"
+                f"{positions_key}.kind: {positions.kind} acts on queries and keys, and {attention.kind} has none; use "
+                f"{_positions(lambda kind: not kind.acts_in_attention)}, or set {attention_key} to full"
             )
-
-    def _check_scores(self) -> None:
-        if self.positions.needs_scores and not self.attention.computes_scores:
-            usable = _kinds(PositionConfig, lambda config: config.encodes_order and not config.needs_scores)
+        if positions.needs_scores and not attention.computes_scores:
             raise ValueError(
-                f"{self.positions_key}.kind: {self.positions.kind} changes the score of each pair of tokens, and "
-                f"{self.attention.kind} attention does not compute scores; use {usable}, or set {self.attention_key} "
-                "to full, window or strided"
+                f"{positions_key}.kind: {positions.kind} changes the score of each pair of tokens, and "
+                f"{attention.kind} attention does not compute scores; use "
+                f"{_positions(lambda kind: not kind.needs_scores)}, or set {attention_key} to full, window or strided"
+            )
+        if attention.needs_positions and not positions.encodes_order:
+            usable = _positions(
+                lambda kind: (
+                    (attention.has_queries_and_keys or not kind.acts_in_attention)
+                    and (attention.computes_scores or not kind.needs_scores)
+                )
+            )
+            raise ValueError(
+                f"{positions_key}.kind: without positions, {attention.kind} attention cannot tell the order of the "
+                f"tokens that it attends to; use {usable}, or set {attention_key} to full"
+            )
+        if positions.needs_even_head_dim and heads.head_dim % 2:
+            raise ValueError(
+                f"{positions_key}.kind: {positions.kind} rotates pairs of numbers, but the heads have width "
+                f"{heads.head_dim}; change num_heads or set head_dim to an even number"
+            )
+        if attention.needs_equal_heads and heads.num_kv_heads != heads.num_heads:
+            raise ValueError(
+                f"{attention_key}.kind: {attention.kind} attention has no keys of its own, and num_kv_heads "
+                f"{heads.num_kv_heads} is not num_heads {heads.num_heads}; omit num_kv_heads, or set {attention_key} "
+                "to full"
             )
 
-    def _check_order(self) -> None:
-        if self.attention.needs_positions and not self.positions.encodes_order:
-            usable = _kinds(PositionConfig, lambda config: config.encodes_order and self._is_usable(config))
-            raise ValueError(
-                f"{self.positions_key}.kind: without positions, {self.attention.kind} attention cannot tell the order "
-                f"of the tokens that it attends to; use {usable}, or set {self.attention_key} to full"
-            )
 
-    def _is_usable(self, positions: type[PositionConfig]) -> bool:
-        acts = self.attention.has_queries_and_keys or not positions.acts_in_attention
-        return acts and (self.attention.computes_scores or not positions.needs_scores)
-
-    def _check_head_dim(self) -> None:
-        if self.positions.needs_even_head_dim and self.heads.head_dim % 2:
-            raise ValueError(
-                f"{self.positions_key}.kind: {self.positions.kind} rotates pairs of numbers, but the heads have width "
-                f"{self.heads.head_dim}; change num_heads or set head_dim to an even number"
-            )
-
-    def _check_equal_heads(self) -> None:
-        if self.attention.needs_equal_heads and self.heads.num_kv_heads != self.heads.num_heads:
-            raise ValueError(
-                f"{self.attention_key}.kind: {self.attention.kind} attention has no keys of its own, and num_kv_heads "
-                f"{self.heads.num_kv_heads} is not num_heads {self.heads.num_heads}; omit num_kv_heads, or set "
-                f"{self.attention_key} to full"
-            )
+def _positions(is_usable: Callable[[Any], bool]) -> str:
+    return _kinds(PositionConfig, lambda kind: kind.encodes_order and is_usable(kind))
 
 
 def _kinds(union: Any, is_usable: Callable[[Any], bool]) -> str:
@@ -127,15 +102,12 @@ def _kinds(union: Any, is_usable: Callable[[Any], bool]) -> str:
 
 @dataclass(frozen=True)
 class HeadCounts:
-    """Head counts of a stack and the keys that they depend on.
+    """Head counts of a stack's layers (None: `num_heads` in all), and what they depend on.
 
     Attributes:
         key: of the recipe.
-        counts: heads of each layer; None: `num_heads` in all.
-        layers: number of layers.
         attention: self-attention of the stack; None for cross-attention.
         positions: position encoding of the stack; None for cross-attention.
-        sharing: which layers share their weights.
     """
 
     key: str

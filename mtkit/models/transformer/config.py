@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from mtkit.config import Limits, config
 from mtkit.layers.config import (
@@ -18,16 +19,15 @@ from mtkit.layers.config import (
 from mtkit.layers.kinds import AttentionConfig, FeedForwardConfig, PositionConfig
 from mtkit.layers.sizes import Heads, NumLayers, PositiveWidth, QKNorm
 from mtkit.layers.variants.config import HeadGatesConfig
-from mtkit.models.capabilities import ModelConfigBase, PositionStack, TieMode
+from mtkit.models.capabilities import ModelConfigBase, TieMode
 from mtkit.models.transformer.checks import HeadCounts, StackChoice
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from mtkit.layers.attention import AttentionParts, CrossAttention
-    from mtkit.layers.norms import Depth, Residual
-    from mtkit.layers.positions import Position, StackPositions
-    from mtkit.models.transformer.layers import DecoderLayer, EncoderLayer, ParallelDecoderLayer, ParallelEncoderLayer
+    from mtkit.layers.attention import AttentionParts
+    from mtkit.layers.norms import Depth
+    from mtkit.layers.positions import Position
     from mtkit.models.transformer.model import Transformer
 
 
@@ -225,49 +225,43 @@ class TransformerLayerConfig(ModelConfigBase):
         num_kv_heads = self.num_kv_heads or self.num_heads
         return Heads(self.num_heads, num_kv_heads, head_dim, self.value_head_dim, self.scaled_attention)
 
-    def layer_heads(self, num_heads: int | None) -> Heads:
-        """Sizes of the heads of a layer with its own number of heads; None: that of all layers."""
-        return self.heads if num_heads is None else replace(self.heads, num_heads=num_heads, num_kv_heads=num_heads)
+    def max_lengths(self) -> dict[str, int]:
+        """Maximum sentence length in tokens, end of sentence included, by the key that sets it."""
+        return {key: limit for stack in self.position_stacks() for key, limit in stack.length_limits().items()}
 
-    def positions(self, config: PositionConfig, *, layers: int, causal: bool) -> StackPositions:
-        """Build the position encoding of a stack."""
-        return config.build(self.d_model, self.heads, layers=layers, causal=causal)
+    @abstractmethod
+    def position_stacks(self) -> tuple[StackChoice, ...]:
+        """Stacks with their attention and position encodings."""
 
     def attention_parts(self, position: Position, *, causal: bool, num_heads: int | None = None) -> AttentionParts:
         """Arguments of a layer's attention; `causal` in a decoder; `num_heads`: of this layer alone, or None."""
         from mtkit.layers.attention import AttentionParts
 
+        heads = self.heads
+        if num_heads is not None:
+            heads = replace(heads, num_heads=num_heads, num_kv_heads=num_heads)
         return AttentionParts(
             d_model=self.d_model,
-            heads=self.layer_heads(num_heads),
+            heads=heads,
             position=position,
             causal=causal,
             dropout=self.attention_dropout,
             norm=self.qk_norm,
         )
 
-    def cross_attention(self, num_heads: int | None = None) -> CrossAttention:
-        """Build the cross-attention of a decoder layer."""
-        from mtkit.layers.attention import CrossAttention
+    def build_layer(self, kind: type[Any], *attention: nn.Module, index: int, depth: Depth) -> nn.Module:
+        """Build the layer with this index, from 0, around its attention sublayers."""
+        from torch import nn
 
-        position = NoPositionConfig().module(self.d_model, self.heads, causal=False)
-        return CrossAttention(self.attention_parts(position, causal=False, num_heads=num_heads))
-
-    def feed_forward_layer(self, index: int) -> nn.Module:
-        """Build the feed-forward sublayer of the layer with this index, from 0."""
-        return self.feed_forward.of_layer(index).build(self.d_model, self.d_ff, self.activation_dropout)
-
-    def finish_layer(self, layer: nn.Module, depth: Depth) -> None:
-        """Remove the biases of a new layer if the recipe says so, and initialise it for its depth."""
-        from mtkit.layers.projections import remove_biases
-
-        if not self.bias:
-            remove_biases(layer)
+        feed_forward = self.feed_forward.of_layer(index).build(self.d_model, self.d_ff, self.activation_dropout)
+        residuals = tuple(self.residual.build(self.d_model, self.dropout, depth) for _ in range(kind.num_residuals))
+        layer: nn.Module = kind(*attention, feed_forward, residuals)
+        if not self.bias:  # norms keep theirs
+            for module in layer.modules():
+                if isinstance(module, nn.Linear):
+                    module.bias = None  # type: ignore[assignment]
         self.residual.initialise(layer, depth)
-
-    def residuals(self, depth: Depth, count: int) -> tuple[Residual, ...]:
-        """Build the residual connections of a layer's `count` sublayers."""
-        return tuple(self.residual.build(self.d_model, self.dropout, depth) for _ in range(count))
+        return layer
 
 
 @config
@@ -321,8 +315,8 @@ class TransformerConfig(TransformerLayerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._orders()
-        for choice in self._choices():
-            choice.check()
+        for stack in self.position_stacks():
+            stack.check()
         for each in self.head_counts().values():
             each.check(num_heads=self.num_heads, num_kv_heads=self.num_kv_heads)
             if self.head_gates is not None:  # its heads could not be removed afterwards
@@ -340,37 +334,17 @@ class TransformerConfig(TransformerLayerConfig):
             "cross_heads": HeadCounts("cross_heads", self.cross_heads, *cross),
         }
 
-    def _choices(self) -> tuple[StackChoice, StackChoice]:
-        """Attention and positions of encoder and decoder."""
+    def position_stacks(self) -> tuple[StackChoice, StackChoice]:
+        """Encoder and decoder."""
         encoder = StackChoice(
-            attention_key="encoder_attention",
+            side="encoder",
             attention=self.encoder_attention,
-            positions_key="encoder_positions",
             positions=self.encoder_positions,
+            d_model=self.d_model,
             heads=self.heads,
-            causal=False,
         )
-        decoder = StackChoice(
-            attention_key="decoder_attention",
-            attention=self.decoder_attention,
-            positions_key="decoder_positions",
-            positions=self.decoder_positions,
-            heads=self.heads,
-            causal=True,
-        )
+        decoder = replace(encoder, side="decoder", attention=self.decoder_attention, positions=self.decoder_positions)
         return encoder, decoder
-
-    def max_lengths(self) -> dict[str, int]:
-        """Maximum sentence length in tokens, end of sentence included, by the key that sets it."""
-        return {key: limit for choice in self._choices() for key, limit in choice.length_limits().items()}
-
-    def position_stacks(self) -> tuple[PositionStack, ...]:
-        """Encoder and decoder with their position encodings."""
-        size = (self.d_model, self.heads)
-        return (
-            PositionStack("encoder", self.encoder_positions, *size, False),
-            PositionStack("decoder", self.decoder_positions, *size, True),
-        )
 
     def _orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Index of the layer at each depth of the encoder and of the decoder."""
@@ -395,8 +369,10 @@ class TransformerConfig(TransformerLayerConfig):
         from mtkit.models.transformer.model import Transformer
 
         src_order, tgt_order = self._orders()
-        src_positions = self.positions(self.encoder_positions, layers=max(src_order) + 1, causal=False)
-        tgt_positions = self.positions(self.decoder_positions, layers=max(tgt_order) + 1, causal=True)
+        src_positions, tgt_positions = (
+            stack.positions.build(self.d_model, self.heads, layers=max(order) + 1, causal=stack.is_causal)
+            for stack, order in zip(self.position_stacks(), (src_order, tgt_order), strict=True)
+        )
         embeddings = build_embeddings(
             src_vocab, tgt_vocab, self.d_model, tied=self.tied_embeddings, bias=self.output_bias
         )
@@ -405,7 +381,7 @@ class TransformerConfig(TransformerLayerConfig):
             norm = self.residual.norm.build(self.d_model) if self.embedding_norm else None
             return Embedding(table, position, self.dropout, scale=self.embedding_scale, norm=norm)
 
-        return Transformer(
+        model = Transformer(
             embedding(embeddings.src, src_positions.embedding),
             embedding(embeddings.tgt, tgt_positions.embedding),
             Stack(lambda index: self._encoder_layer(index, src_positions.layers[index]), src_order, self.layerdrop),
@@ -414,41 +390,30 @@ class TransformerConfig(TransformerLayerConfig):
             decoder_norm=self.residual.final(self.d_model),
             output=embeddings.output,
         )
-
-    def finish_layer(self, layer: nn.Module, depth: Depth) -> None:
-        """See TransformerLayerConfig; with gates on the heads, if there are any."""
-        super().finish_layer(layer, depth)
         if self.head_gates is not None:
-            self.head_gates.gate(layer)
+            self.head_gates.gate(model)
+        return model
 
     def _encoder_layer(self, index: int, position: Position) -> nn.Module:
         from mtkit.layers.norms import Depth
         from mtkit.models.transformer.layers import EncoderLayer, ParallelEncoderLayer
 
-        depth = Depth("encoder", self.encoder_layers, self.decoder_layers)
-        kind: type[EncoderLayer | ParallelEncoderLayer]
-        kind = ParallelEncoderLayer if self.parallel_sublayers else EncoderLayer
         num_heads = self.head_counts()["encoder_heads"].of_layer(index)
-        parts = self.attention_parts(position, causal=False, num_heads=num_heads)
-        attention = self.encoder_attention.build(parts)
-        feed_forward = self.feed_forward_layer(index)
-        layer = kind(attention, feed_forward, self.residuals(depth, kind.num_residuals))
-        self.finish_layer(layer, depth)
-        return layer
+        attention = self.encoder_attention.build(self.attention_parts(position, causal=False, num_heads=num_heads))
+        kind = ParallelEncoderLayer if self.parallel_sublayers else EncoderLayer
+        depth = Depth("encoder", self.encoder_layers, self.decoder_layers)
+        return self.build_layer(kind, attention, index=index, depth=depth)
 
     def _decoder_layer(self, index: int, position: Position) -> nn.Module:
+        from mtkit.layers.attention import CrossAttention
         from mtkit.layers.norms import Depth
         from mtkit.models.transformer.layers import DecoderLayer, ParallelDecoderLayer
 
-        depth = Depth("decoder", self.encoder_layers, self.decoder_layers)
-        kind: type[DecoderLayer | ParallelDecoderLayer]
+        counts = self.head_counts()
+        cross_heads, num_heads = counts["cross_heads"].of_layer(index), counts["decoder_heads"].of_layer(index)
+        no_position = NoPositionConfig().module(self.d_model, self.heads, causal=False)
+        cross = CrossAttention(self.attention_parts(no_position, causal=False, num_heads=cross_heads))
+        attention = self.decoder_attention.build(self.attention_parts(position, causal=True, num_heads=num_heads))
         kind = ParallelDecoderLayer if self.parallel_sublayers else DecoderLayer
-        counts = {key: each.of_layer(index) for key, each in self.head_counts().items() if key != "encoder_heads"}
-        cross = self.cross_attention(counts["cross_heads"])
-        num_heads = counts["decoder_heads"]
-        parts = self.attention_parts(position, causal=True, num_heads=num_heads)
-        attention = self.decoder_attention.build(parts)
-        feed_forward = self.feed_forward_layer(index)
-        layer = kind(attention, cross, feed_forward, self.residuals(depth, kind.num_residuals))
-        self.finish_layer(layer, depth)
-        return layer
+        depth = Depth("decoder", self.encoder_layers, self.decoder_layers)
+        return self.build_layer(kind, attention, cross, index=index, depth=depth)

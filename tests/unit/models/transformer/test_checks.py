@@ -103,17 +103,16 @@ class ToyPositionConfig(PositionConfigBase):
 
 def test_new_kinds_are_checked_by_their_capabilities():
     choice = StackChoice(
-        attention_key="encoder_attention",
+        side="encoder",
         attention=ToyAttentionConfig(),
-        positions_key="encoder_positions",
         positions=ToyPositionConfig(),
+        d_model=10,
         heads=Heads(2, 2, 5),
-        causal=False,
     )
     choice.check()
     assert choice.length_limits() == {"encoder_attention.max_length": 7}
     with pytest.raises(ValueError, match=r"toy attends to following tokens .* use full, window, strided, binary_p"):
-        replace(choice, causal=True).check()
+        replace(choice, side="decoder").check()
     with pytest.raises(ValueError, match=r"toy_bias changes the score .* use sinusoidal, learned or rope, or"):
         replace(choice, positions=ToyBiasConfig()).check()
     with pytest.raises(ValueError, match=r"toy_bias rotates pairs of numbers, but the heads have width 5"):
