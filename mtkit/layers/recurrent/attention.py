@@ -169,17 +169,17 @@ class AdditiveAttention(RecurrentAttention):
 
     def make_score_fn(self, memory: Annotations) -> ScoreFn:
         """See RecurrentAttention."""
-        to_query, score = recurrent_linear(self.query), self._score_of_projected(memory.keys)
-        return lambda query: score(memory.group_by_sentence(to_query(query)))
+        product, keys = recurrent_linear(self.query), memory.keys
 
-    def _score_of_projected(self, keys: Tensor) -> ScoreFn:
-        """Return the function from projected queries [B, W, A] to scores [B, W, S] for the steps of one loop."""
+        def project(query: Tensor) -> Tensor:
+            return memory.group_by_sentence(product(query))  # [B, W, A]
+
         if type(self.score) is not Projection or not torch.is_grad_enabled():
-            return lambda query: self.score(torch.tanh(keys.unsqueeze(1) + query.unsqueeze(2))).squeeze(-1)
+            return lambda query: self.score(torch.tanh(keys.unsqueeze(1) + project(query).unsqueeze(2))).squeeze(-1)
         accumulator = _ScoreGradAccumulator()
         v = self.score.weight.squeeze(0).to(keys.dtype)  # [A]
         keys, v = _ShareKeys.apply(keys, v, accumulator)  # type: ignore[no-untyped-call]
-        return lambda query: _ScoreStep.apply(query.to(keys.dtype), keys, v, accumulator)  # type: ignore[no-untyped-call]
+        return lambda query: _ScoreStep.apply(project(query).to(keys.dtype), keys, v, accumulator)  # type: ignore[no-untyped-call]
 
 
 class _ScoreGradAccumulator:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -22,23 +22,6 @@ if TYPE_CHECKING:
     from mtkit.layers.recurrent.config import MaxoutReadoutConfig, TanhReadoutConfig
 
 
-class BahdanauOutput(NamedTuple):
-    """Outputs and contexts of T positions, and the state after the last."""
-
-    h: Tensor  # [B, T, D]
-    contexts: Tensor  # [B, T, M]
-    state: CellState
-
-
-class BahdanauStep(NamedTuple):
-    """Output, context and attention weights of one position, and the next state."""
-
-    h: Tensor  # [rows, D]
-    context: Tensor  # [rows, M]
-    weights: Tensor  # [rows, S]
-    state: CellState
-
-
 class BahdanauLayer(nn.Module):
     """Recurrent layer whose input at each step includes the context of its last state.
 
@@ -52,8 +35,8 @@ class BahdanauLayer(nn.Module):
         self.connection = connection
         self.context = linear(d_memory, cell.input_proj.out_features, bias=False)  # input weights for the context
 
-    def forward(self, x: Tensor, real: Tensor, memory: Annotations, state: CellState) -> BahdanauOutput:
-        """Run over T positions: x [B, T, d_in], real [B, T]."""
+    def forward(self, x: Tensor, real: Tensor, memory: Annotations, state: CellState) -> tuple[Tensor, Tensor]:
+        """Run over T positions: x [B, T, d_in], real [B, T] -> outputs [B, T, D] and contexts [B, T, M]."""
         attend, cell_step = self.attention.make_attend_fn(memory), self.cell.make_step_fn()
         to_gates = recurrent_linear(self.context)
         outputs, contexts = [], []
@@ -64,14 +47,14 @@ class BahdanauLayer(nn.Module):
             state = next_state if real_t is None else next_state.where(real_t, state)
             outputs.append(state.h)
             contexts.append(context)
-        return BahdanauOutput(self.connection(x, torch.stack(outputs, 1)), torch.stack(contexts, 1), state)
+        return self.connection(x, torch.stack(outputs, 1)), torch.stack(contexts, 1)
 
-    def step(self, x: Tensor, memory: Annotations, state: CellState) -> BahdanauStep:
-        """Run one step: x [rows, d_in]."""
+    def step(self, x: Tensor, memory: Annotations, state: CellState) -> tuple[Tensor, Tensor, Tensor, CellState]:
+        """Run one step: x [rows, d_in] -> output [rows, D], context [rows, M], weights [rows, S], next state."""
         context, weights = self.attention.make_attend_fn(memory)(state.h)
         gates = recurrent_linear(self.context)(context, self.cell.input_proj(x))
         state = self.cell.make_step_fn()(gates, state)
-        return BahdanauStep(self.connection(x, state.h), context, weights, state)
+        return self.connection(x, state.h), context, weights, state
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,8 @@ class LSTMCell(Cell):
         def step(projected: Tensor, state: CellState) -> CellState:
             if state.c is None:
                 raise ValueError("state of another cell: an LSTM needs c")
-            return CellState(*lstm_gates(to_gates(drop(state.h), projected), state.c))
+            gates = to_gates(drop(state.h), projected)  # [rows, 4D]
+            return CellState(*_LSTMGates.apply(gates, state.c))  # type: ignore[no-untyped-call]
 
         return step
 
@@ -109,7 +110,8 @@ class GRUCell(Cell):
         to_gates, drop = recurrent_linear(self.recurrent), self.state_dropout.make_step_fn()
 
         def step(projected: Tensor, state: CellState) -> CellState:
-            return CellState(gru_gates(projected, to_gates(drop(state.h)), state.h))
+            product = to_gates(drop(state.h))  # [rows, 3D]
+            return CellState(_GRUGates.apply(projected, product, state.h))  # type: ignore[no-untyped-call]
 
         return step
 
@@ -224,13 +226,10 @@ class LayerNormGRUCell(Cell):
         super().__init__(config, d_in, d_state, state_dropout)
         self.input_proj = linear(d_in, 3 * d_state, bias=False)
         self.recurrent = linear(d_state, 3 * d_state, bias=False)
-        self.input_norms = self._norms()
-        self.recurrent_norms = self._norms()
+        # the norm of the two gates and that of the candidate
+        self.input_norms = nn.ModuleList([nn.LayerNorm(2 * d_state), nn.LayerNorm(d_state)])
+        self.recurrent_norms = nn.ModuleList([nn.LayerNorm(2 * d_state), nn.LayerNorm(d_state)])
         init_recurrent(self.input_proj, self.recurrent)
-
-    def _norms(self) -> nn.ModuleList:
-        """Build the norm of the two gates and that of the candidate."""
-        return nn.ModuleList([nn.LayerNorm(2 * self.d_state), nn.LayerNorm(self.d_state)])
 
     def make_step_fn(self) -> StepFn:
         """See Cell."""
@@ -239,7 +238,7 @@ class LayerNormGRUCell(Cell):
         def step(projected: Tensor, state: CellState) -> CellState:
             x = self._normalise(projected, self.input_norms)
             p = self._normalise(to_gates(drop(state.h)), self.recurrent_norms)
-            return CellState(gru_gates(x, p, state.h))
+            return CellState(_GRUGates.apply(x, p, state.h))  # type: ignore[no-untyped-call]
 
         return step
 
@@ -253,40 +252,14 @@ _sigmoid_backward = torch.ops.aten.sigmoid_backward
 _tanh_backward = torch.ops.aten.tanh_backward
 
 
-def lstm_gates(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """c' = f c + i g and h' = o tanh c', where i, f, o = sigmoid and g = tanh of the four parts of `gates`.
-
-    Hochreiter & Schmidhuber 1997 with the forget gate of Gers et al. 2000; no peepholes.
-
-    Args:
-        gates: [rows, 4D], before the non-linearity, in the order i, f, o, g; any float type.
-        c: [rows, D]; its type is that of the arithmetic.
-
-    Returns:
-        h' and c', [rows, D] both, in the type of `c`.
-    """
-    h, c_next = _LSTMGates.apply(gates, c)  # type: ignore[no-untyped-call]
-    return h, c_next
-
-
-def gru_gates(projected: Tensor, product: Tensor, h: Tensor) -> Tensor:
-    """h' = (1 - z) n + z h with n = tanh(x_n + r p_n), r = sigmoid(x_r + p_r), z = sigmoid(x_z + p_z).
-
-    The reset gate is applied after the recurrent product, as in cuDNN and torch.
-
-    Args:
-        projected: [rows, 3D], from the input: x_r, x_z, x_n; any float type.
-        product: [rows, 3D], from the state: p_r, p_z, p_n; any float type.
-        h: [rows, D]; its type is that of the arithmetic.
-
-    Returns:
-        [rows, D] in the type of `h`.
-    """
-    h_next: Tensor = _GRUGates.apply(projected, product, h)  # type: ignore[no-untyped-call]
-    return h_next
-
-
 class _LSTMGates(torch.autograd.Function):
+    """h' = o tanh c' and c' = f c + i g, where i, f, o = sigmoid and g = tanh of the four parts of `gates`.
+
+    Hochreiter & Schmidhuber 1997 with the forget gate of Gers et al. 2000; no peepholes. `gates` [rows, 4D], before the
+    non-linearity, are in the order i, f, o, g and of any float type. c [rows, D] has the type of the arithmetic and of
+    the results, h' and c' [rows, D].
+    """
+
     @staticmethod
     def forward(ctx: Any, gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         width = c.size(1)
@@ -319,6 +292,13 @@ class _LSTMGates(torch.autograd.Function):
 
 
 class _GRUGates(torch.autograd.Function):
+    """h' = (1 - z) n + z h with n = tanh(x_n + r p_n), r = sigmoid(x_r + p_r), z = sigmoid(x_z + p_z).
+
+    The reset gate is applied after the recurrent product, as in cuDNN and torch. `projected` [rows, 3D] are x_r, x_z,
+    x_n, from the input, and `product` [rows, 3D] are p_r, p_z, p_n, from the state; both of any float type. h [rows, D]
+    has the type of the arithmetic and of the result h' [rows, D].
+    """
+
     @staticmethod
     def forward(ctx: Any, projected: Tensor, product: Tensor, h: Tensor) -> Tensor:
         width = h.size(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from mtkit.config import Limits, config, construct
+from mtkit.config import Limits, config, construct, load_class
 from mtkit.layers.config import NoNormConfig, TokenNormConfig
 
 if TYPE_CHECKING:
@@ -148,34 +148,35 @@ class LocalConfig(RecurrentAttentionConfigBase):
 RecurrentAttentionConfig = AdditiveConfig | ConcatConfig | GeneralConfig | DotConfig | LocalConfig
 
 
+class RecurrentDropoutConfigBase:
+    """Configuration of the dropout of recurrent models."""
+
+    builds: ClassVar[str]
+
+    def build(self, p: float) -> PerStepDropout:
+        """Build dropout with probability p."""
+        dropout: PerStepDropout = load_class(self.builds)(p)
+        return dropout
+
+
 @config
-class PerStepDropoutConfig:
+class PerStepDropoutConfig(RecurrentDropoutConfigBase):
     """A mask per step; recurrent states are not dropped (see PerStepDropout)."""
 
     kind: Literal["per_step"] = "per_step"
+    builds: ClassVar[str] = "layers.dropout:PerStepDropout"
     state: ClassVar[float] = 0.0  # dropout of h at the recurrent product
-
-    def build(self, p: float) -> PerStepDropout:
-        """Build dropout with probability p."""
-        from mtkit.layers.dropout import PerStepDropout
-
-        return PerStepDropout(p)
 
 
 @config
-class VariationalDropoutConfig:
+class VariationalDropoutConfig(RecurrentDropoutConfigBase):
     """One mask per sentence, also of recurrent states (see VariationalDropout)."""
 
     kind: Literal["variational"] = "variational"
+    builds: ClassVar[str] = "layers.dropout:VariationalDropout"
     # Dropout probability of the state h where it enters the recurrent product. Default: below that of the input, since
     # the state passes it at every step.
     state: Annotated[float, Limits(ge=0, lt=1)] = 0.2
-
-    def build(self, p: float) -> PerStepDropout:
-        """Build dropout with probability p."""
-        from mtkit.layers.dropout import VariationalDropout
-
-        return VariationalDropout(p)
 
 
 RecurrentDropoutConfig = PerStepDropoutConfig | VariationalDropoutConfig
@@ -212,8 +213,22 @@ class TanhReadoutConfig(ReadoutConfigBase):
 ReadoutConfig = MaxoutReadoutConfig | TanhReadoutConfig
 
 
+class ConnectionConfigBase:
+    """Configuration of the connections between layers."""
+
+    has_residuals: ClassVar[bool]
+    norm: TokenNormConfig | None
+
+    def build(self, width: int, *, residual: bool) -> Connection:
+        """Build the connection that follows a layer of this width; `residual`: a sum is possible there."""
+        from mtkit.layers.recurrent.stack import Connection, ResidualConnection
+
+        kind = ResidualConnection if residual and self.has_residuals else Connection
+        return kind((self.norm or NoNormConfig()).build(width))
+
+
 @config
-class PlainConnectionConfig:
+class PlainConnectionConfig(ConnectionConfigBase):
     """No residual connections (see Connection)."""
 
     kind: Literal["plain"] = "plain"
@@ -221,27 +236,15 @@ class PlainConnectionConfig:
     # Norm of every layer's output. Default: null has none, as in the papers.
     norm: TokenNormConfig | None = None
 
-    def build(self, width: int, *, residual: bool) -> Connection:
-        """Build the connection that follows a layer of this width."""
-        from mtkit.layers.recurrent.stack import Connection
-
-        return Connection((self.norm or NoNormConfig()).build(width))
-
 
 @config
-class ResidualConnectionConfig:
+class ResidualConnectionConfig(ConnectionConfigBase):
     """Residual connections around layers above the first whose input and output widths agree (ResidualConnection)."""
 
     kind: Literal["residual"] = "residual"
     has_residuals: ClassVar[bool] = True
     # Norm of the sum of a layer's input and output. Default: null has none, as in GNMT.
     norm: TokenNormConfig | None = None
-
-    def build(self, width: int, *, residual: bool) -> Connection:
-        """Build the connection that follows a layer of this width; `residual`: a sum is possible there."""
-        from mtkit.layers.recurrent.stack import Connection, ResidualConnection
-
-        return (ResidualConnection if residual else Connection)((self.norm or NoNormConfig()).build(width))
 
 
 ConnectionConfig = PlainConnectionConfig | ResidualConnectionConfig

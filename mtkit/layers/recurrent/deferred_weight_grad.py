@@ -70,7 +70,7 @@ def recurrent_linear(layer: nn.Module) -> LinearFn:
     gradient of its weight is needed.
     """
     if type(layer) is not Projection or not torch.is_grad_enabled() or not layer.weight.requires_grad:
-        return _plain(layer)
+        return lambda x, add=None: layer(x) if add is None else layer(x) + add
     accumulator = GradAccumulator()
     dtype = compute_dtype(layer.weight)
     bias = None if layer.bias is None else layer.bias.to(dtype)
@@ -78,13 +78,6 @@ def recurrent_linear(layer: nn.Module) -> LinearFn:
 
     def product(x: Tensor, add: Tensor | None = None) -> Tensor:
         return _LinearStep.apply(x, weight, bias, add, accumulator)  # type: ignore[no-untyped-call, no-any-return]
-
-    return product
-
-
-def _plain(layer: Callable[[Tensor], Tensor]) -> LinearFn:
-    def product(x: Tensor, add: Tensor | None = None) -> Tensor:
-        return layer(x) if add is None else layer(x) + add
 
     return product
 

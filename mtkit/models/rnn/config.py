@@ -27,18 +27,9 @@ from mtkit.models.capabilities import ModelConfigBase, TieMode
 
 if TYPE_CHECKING:
     from mtkit.layers.dropout import PerStepDropout
-    from mtkit.layers.recurrent.attention import RecurrentAttention
-    from mtkit.layers.recurrent.attentional import Readout
     from mtkit.layers.recurrent.cells import Cell
-    from mtkit.layers.recurrent.stack import (
-        BidirectionalLayer,
-        Connection,
-        RecurrentEncoder,
-        RecurrentLayer,
-        RecurrentStack,
-    )
-    from mtkit.models.embeddings import TiedEmbeddings
-    from mtkit.models.rnn.model import AttentionalRNN, BahdanauRNN, Bridge, InputFeedingRNN, LuongRNN, Seq2SeqRNN
+    from mtkit.layers.recurrent.stack import Connection, RecurrentEncoder, RecurrentStack
+    from mtkit.models.rnn.model import AttentionalRNN, Seq2SeqRNN
 
 
 @config
@@ -207,7 +198,8 @@ class AttentionRNNConfig(RNNConfig):
                 "bridge_source: backward needs an encoder whose top layer has both directions; raise "
                 "bidirectional_layers to encoder_layers, or set bridge_source: all"
             )
-        if self.connection.has_residuals and not self._has_residual():
+        has_equal_widths = self.decoder_layers > 1 or any(low == high for low, high in pairwise(self._directions))
+        if self.connection.has_residuals and not has_equal_widths:
             raise ValueError(
                 "connection.kind: residual needs a layer above the first whose input is as wide as its output; raise "
                 "encoder_layers or decoder_layers, or set connection.kind: plain"
@@ -223,105 +215,62 @@ class AttentionRNNConfig(RNNConfig):
     def _d_memory(self) -> int:
         return self._directions[-1] * self.d_model
 
-    def _has_residual(self) -> bool:
-        directions = self._directions
-        return self.decoder_layers > 1 or any(below == above for below, above in pairwise(directions))
-
     def build(self, src_vocab: int, tgt_vocab: int) -> AttentionalRNN:
         """Build the model for vocabularies of these sizes.
 
         Raises:
             ValueError: tied_embeddings is "all" and the vocabularies differ.
         """
+        from mtkit.layers.recurrent.attentional import BahdanauLayer, InputFeedingStack
         from mtkit.models.embeddings import build_embeddings
+        from mtkit.models.rnn.model import BahdanauRNN, Bridge, InputFeedingRNN, LuongRNN
 
+        d_end = self.d_model if self.bridge_source == "backward" else self._d_memory
+        d_readout = self.d_model + self._d_memory  # state and context
         widths = [self.d_embed] + [self.d_model] * (self.decoder_layers - 1)
         cells = [self.build_cell(self.decoder_cell, d_in) for d_in in widths]
         attention = self.attention.build(self.d_model, self._d_memory, self.d_attention)
         embeddings = build_embeddings(src_vocab, tgt_vocab, self.d_embed, tied=self.tied_embeddings, bias=True)
-        build = {"bahdanau": self._bahdanau, "luong": self._luong, "input_feeding": self._input_feeding}[self.decoder]
-        return build(embeddings, self._encoder(), cells, attention)
-
-    def _bahdanau(
-        self,
-        embeddings: TiedEmbeddings,
-        encoder: RecurrentEncoder,
-        cells: Sequence[Cell],
-        attention: RecurrentAttention,
-    ) -> BahdanauRNN:
-        from mtkit.layers.recurrent.attentional import BahdanauLayer
-        from mtkit.models.rnn.model import BahdanauRNN
-
-        (connection,) = self.build_connections([self.d_embed], [self.d_model])
-        return BahdanauRNN(
-            embeddings,
-            encoder,
-            attention_layer=BahdanauLayer(cells[0], attention, connection, d_memory=self._d_memory),
-            upper_layers=self.build_stack(cells[1:], above_first=True),
-            bridges=self._bridges(cells),
-            readout=self.readout.build(self.d_model + self.d_embed + self._d_memory, self.d_embed),
-            dropout=self.build_dropout(),
-        )
-
-    def _luong(
-        self,
-        embeddings: TiedEmbeddings,
-        encoder: RecurrentEncoder,
-        cells: Sequence[Cell],
-        attention: RecurrentAttention,
-    ) -> LuongRNN:
-        from mtkit.models.rnn.model import LuongRNN
-
-        return LuongRNN(
-            embeddings,
-            encoder,
-            decoder=self.build_stack(cells),
-            attention=attention,
-            bridges=self._bridges(cells),
-            readout=self._attentional_readout(),
-            dropout=self.build_dropout(),
-        )
-
-    def _input_feeding(
-        self,
-        embeddings: TiedEmbeddings,
-        encoder: RecurrentEncoder,
-        cells: Sequence[Cell],
-        attention: RecurrentAttention,
-    ) -> InputFeedingRNN:
-        from mtkit.layers.recurrent.attentional import InputFeedingStack
-        from mtkit.models.rnn.model import InputFeedingRNN
-
+        encoder = self._encoder()
+        if self.decoder == "bahdanau":
+            (connection,) = self.build_connections([self.d_embed], [self.d_model])
+            return BahdanauRNN(
+                embeddings,
+                encoder,
+                attention_layer=BahdanauLayer(cells[0], attention, connection, d_memory=self._d_memory),
+                upper_layers=self.build_stack(cells[1:], above_first=True),
+                bridges=[Bridge(d_end, cell) for cell in cells],
+                readout=self.readout.build(d_readout + self.d_embed, self.d_embed),
+                dropout=self.build_dropout(),
+            )
+        stack = self.build_stack(cells)
+        if self.decoder == "luong":
+            return LuongRNN(
+                embeddings,
+                encoder,
+                decoder=stack,
+                attention=attention,
+                bridges=[Bridge(d_end, cell) for cell in cells],
+                readout=self.readout.build(d_readout, self.d_embed),
+                dropout=self.build_dropout(),
+            )
+        readout = self.readout.build(d_readout, self.d_embed)
         d_gates = cells[0].input_proj.out_features
-        stack, readout = self.build_stack(cells), self._attentional_readout()
         return InputFeedingRNN(
             embeddings,
             encoder,
             decoder=InputFeedingStack(stack, attention, readout, d_attentional=self.d_embed, d_gates=d_gates),
-            bridges=self._bridges(cells),
+            bridges=[Bridge(d_end, cell) for cell in cells],
             dropout=self.build_dropout(),
         )
 
-    def _attentional_readout(self) -> Readout:
-        """Build the readout of Luong et al. 2015, eq. 5, from state and context to the attentional vector h~."""
-        return self.readout.build(self.d_model + self._d_memory, self.d_embed)
-
-    def _bridges(self, cells: Sequence[Cell]) -> list[Bridge]:
-        from mtkit.models.rnn.model import Bridge
-
-        d_end = self.d_model if self.bridge_source == "backward" else self._d_memory
-        return [Bridge(d_end, cell) for cell in cells]
-
     def _encoder(self) -> RecurrentEncoder:
-        from mtkit.layers.recurrent.stack import RecurrentEncoder
+        from mtkit.layers.recurrent.stack import BidirectionalLayer, RecurrentEncoder, RecurrentLayer
 
         d_out = [self.d_model * directions for directions in self._directions]
         d_in = [self.d_embed, *d_out[:-1]]
-        layers = [self._encoder_layer(*each) for each in zip(d_in, self._directions, strict=True)]
+        layers: list[BidirectionalLayer | RecurrentLayer] = []
+        for width, directions in zip(d_in, self._directions, strict=True):
+            cells = [self.build_cell(self.encoder_cell, width) for _ in range(directions)]
+            layers.append(RecurrentLayer(cells[0]) if directions == 1 else BidirectionalLayer(*cells))
         return RecurrentEncoder(layers, self.build_connections(d_in, d_out), self.build_dropout())
-
-    def _encoder_layer(self, d_in: int, directions: int) -> BidirectionalLayer | RecurrentLayer:
-        from mtkit.layers.recurrent.stack import BidirectionalLayer, RecurrentLayer
-
-        cells = [self.build_cell(self.encoder_cell, d_in) for _ in range(directions)]
-        return RecurrentLayer(cells[0]) if directions == 1 else BidirectionalLayer(*cells)

@@ -124,24 +124,22 @@ class BahdanauRNN(AttentionalRNN, LayerStack):
         """Decoder states [B, T, D] given the reference prefix; D is the readout's width."""
         memory, states = self.encode(source)
         x = self.tgt_embedding(target.ids)
-        first = self.call_layer(self.attention_layer, x, target.real, memory, states[0])
-        h = self.dropout(first.h) if len(self.upper_layers) else first.h
+        h, contexts = self.call_layer(self.attention_layer, x, target.real, memory, states[0])
+        h = self.dropout(h) if len(self.upper_layers) else h
         h, _ = self.upper_layers(h, target.real, states[1:])
-        return self._readout(h, x, first.contexts)
+        # t_i from s_i, E y_{i-1} and c_i: the paper, eq. 4 (its appendix writes s_{i-1} for s_i)
+        return self.dropout(self.readout(concat_features(h, x, contexts)))
 
     def step(self, token: Tensor, state: State) -> Step:
         """See TranslationModel."""
         cache, memory = state.parts(RNNCache, Annotations)
         x = self.tgt_embedding(token)
-        first = self.attention_layer.step(x, memory, cache.layers[0])
-        h = self.dropout(first.h) if len(self.upper_layers) else first.h
+        h, context, weights, lowest = self.attention_layer.step(x, memory, cache.layers[0])
+        h = self.dropout(h) if len(self.upper_layers) else h
         h, layers = self.upper_layers.step(h, cache.layers[1:])
-        next_state = replace(state, cache=RNNCache((first.state, *layers)))
-        return Step(self._readout(h, x, first.context), next_state, first.weights.unsqueeze(1))
-
-    def _readout(self, h: Tensor, x: Tensor, context: Tensor) -> Tensor:
-        """t_i from s_i, E y_{i-1} and c_i: [..., D]. The paper, eq. 4 (its appendix writes s_{i-1} for s_i)."""
-        return self.dropout(self.readout(concat_features(h, x, context)))
+        next_state = replace(state, cache=RNNCache((lowest, *layers)))
+        hidden = self.dropout(self.readout(concat_features(h, x, context)))  # [rows, D]
+        return Step(hidden, next_state, weights.unsqueeze(1))
 
 
 class LuongRNN(AttentionalRNN):
@@ -268,26 +266,16 @@ class Seq2SeqRNN(TranslationModel):
     def decode_states(self, source: Source, target: Target) -> Tensor:
         """Decoder states [B, T, D] given the reference prefix; D is the readout's width."""
         x, _ = self.decoder(self.tgt_embedding(target.ids), target.real, self.encode(source))
-        return self._readout(x)
+        return self.readout(self.dropout(x))  # type: ignore[no-any-return]
 
     def start(self, source: Source) -> State:
         """See TranslationModel."""
-        rows = source.ids.size(0)
-        cache = RNNCache(self.encode(source))
-        return State(
-            EmptyState(),  # without attention the source is in the cache
-            cache,
-            num_sentences=rows,
-            num_rows=rows,
-            output_projection=self.output,
-        )
+        rows, logits = source.ids.size(0), self.output
+        memory, cache = EmptyState(), RNNCache(self.encode(source))  # without attention the source is in the cache
+        return State(memory, cache, num_sentences=rows, num_rows=rows, output_projection=logits)
 
     def step(self, token: Tensor, state: State) -> Step:
         """See TranslationModel; the attention of the result is None."""
-        if not isinstance(state.cache, RNNCache):
-            raise ValueError(f"state of another model: {type(state.cache).__name__}")
-        x, layers = self.decoder.step(self.tgt_embedding(token), state.cache.layers)
-        return Step(self._readout(x), replace(state, cache=RNNCache(layers)), None)
-
-    def _readout(self, x: Tensor) -> Tensor:
-        return self.readout(self.dropout(x))  # type: ignore[no-any-return]
+        cache, _ = state.parts(RNNCache, EmptyState)
+        x, layers = self.decoder.step(self.tgt_embedding(token), cache.layers)
+        return Step(self.readout(self.dropout(x)), replace(state, cache=RNNCache(layers)), None)
