@@ -1,7 +1,7 @@
 """Calls of layers: activation checkpointing and `torch.compile` of each layer, and auxiliary losses of layers.
 
 A model calls its layers through `call_layer` of the stack that holds them. That attribute is `call` at first;
-`checkpoint_layers` and `compile_layers` replace it, without a change to the model.
+`checkpoint_layers` and `compile_layers` of a TranslationModel replace it, without a change to the model.
 
 Auxiliary losses and metrics are collected in a scope instead of returned. A mixture of experts has a load-balancing
 loss, which must reach the objective through every decoder input and every model in between. As a return value it would
@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -50,7 +49,9 @@ def checkpointed(layer: Callable[..., R], *args: Any, **kwargs: Any) -> R:
     """
     if not torch.is_grad_enabled():
         return layer(*args, **kwargs)
-    output: R = checkpoint(layer, *args, use_reentrant=False, context_fn=_contexts, **kwargs)
+    output: R = checkpoint(
+        layer, *args, use_reentrant=False, context_fn=lambda: (nullcontext(), collect_aux_losses()), **kwargs
+    )
     return output
 
 
@@ -77,28 +78,10 @@ class CompiledCall:
         return y
 
 
-def _contexts() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
-    return nullcontext(), collect_aux_losses()
-
-
 class LayerStack(nn.Module):
     """Base of modules that apply layers one after another, each through `call_layer`."""
 
     call_layer: LayerCall = staticmethod(call)
-
-
-def checkpoint_layers(model: nn.Module) -> None:
-    """Turn on activation checkpointing for every layer of the model."""
-    for module in model.modules():
-        if isinstance(module, LayerStack):
-            module.call_layer = checkpointed
-
-
-def compile_layers(model: nn.Module, backend: str = "inductor") -> None:
-    """Turn on `torch.compile` for every layer of the model; each is compiled when it is first called."""
-    for module in model.modules():
-        if isinstance(module, LayerStack):
-            module.call_layer = CompiledCall(module.call_layer, backend)
 
 
 class AuxLoss(NamedTuple):
@@ -109,22 +92,14 @@ class AuxLoss(NamedTuple):
     metrics: Mapping[str, Tensor]  # scalars without gradient, means over these tokens
 
 
-@dataclass(frozen=True)
-class AuxTotals:
-    """Auxiliary loss summed over layers, and each metric averaged over layers."""
-
-    loss: Tensor
-    metrics: Mapping[str, Tensor]
-
-
 class AuxLosses:
     """Auxiliary losses of one forward pass, by layer."""
 
     def __init__(self) -> None:
         self.by_layer: dict[nn.Module, list[AuxLoss]] = defaultdict(list)
 
-    def total(self) -> AuxTotals | None:
-        """Combine all layers; None if no layer added anything.
+    def total(self) -> tuple[Tensor, Mapping[str, Tensor]] | None:
+        """Loss summed over layers and each metric averaged over layers; None if no layer added anything.
 
         A layer that was called several times (shared layers, several passes of an objective, single steps) counts
         once, with the mean over its calls weighted by their tokens.
@@ -140,7 +115,7 @@ class AuxLosses:
                 weighted = [w * call.metrics[name] for w, call in zip(weights, calls, strict=True)]
                 metrics[name].append(torch.stack(weighted).sum())
         means = {name: torch.stack(values).mean() for name, values in metrics.items()}
-        return AuxTotals(torch.stack(losses).sum(), means)
+        return torch.stack(losses).sum(), means
 
 
 _current: ContextVar[AuxLosses | None] = ContextVar("aux_losses", default=None)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.layers.cache import BatchedState
-from mtkit.layers.layer_call import checkpoint_layers, collect_aux_losses, compile_layers
+from mtkit.layers.layer_call import CompiledCall, LayerStack, checkpointed, collect_aux_losses
 
 C = TypeVar("C", bound=BatchedState)
 M = TypeVar("M", bound=BatchedState)
@@ -69,21 +69,26 @@ class TranslationModel(nn.Module, ABC):
 
     def checkpoint_layers(self) -> None:
         """Turn on activation checkpointing for every layer."""
-        checkpoint_layers(self)
+        for module in self.modules():
+            if isinstance(module, LayerStack):
+                module.call_layer = checkpointed
 
-    def compile_layers(self) -> None:
-        """Turn on `torch.compile` for every layer in training, see CompiledCall."""
-        compile_layers(self)
+    def compile_layers(self, backend: str = "inductor") -> None:
+        """Turn on `torch.compile` for every layer in training; each is compiled when it is first called."""
+        for module in self.modules():
+            if isinstance(module, LayerStack):
+                module.call_layer = CompiledCall(module.call_layer, backend)
 
     def forward(self, batch: Batch, objective: Objective) -> Losses:
         """The only entry point of training; adds auxiliary losses of layers (see layers/layer_call.py)."""
         with collect_aux_losses() as aux_losses:
             losses = objective(self, batch)
-        aux = aux_losses.total()
-        if aux is None:
+        total = aux_losses.total()
+        if total is None:
             return losses
-        metrics = {name: value * losses.tokens for name, value in aux.metrics.items()}
-        return Losses(losses.sum + losses.tokens * aux.loss, losses.tokens, {**losses.extra, **metrics})
+        aux_loss, means = total
+        metrics = {name: value * losses.tokens for name, value in means.items()}
+        return Losses(losses.sum + losses.tokens * aux_loss, losses.tokens, {**losses.extra, **metrics})
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ def test_total_weights_calls_by_tokens_and_sums_layers():
     aux_losses.by_layer[one] += [AuxLoss(1, torch.tensor(4.0), {"m": torch.tensor(0.0)})]
     aux_losses.by_layer[one] += [AuxLoss(3, torch.tensor(8.0), {"m": torch.tensor(1.0)})]
     aux_losses.by_layer[other] += [AuxLoss(5, torch.tensor(1.0), {"m": torch.tensor(0.25)})]
-    total = aux_losses.total()
-    assert float(total.loss) == 7 + 1
-    assert float(total.metrics["m"]) == 0.5
+    loss, metrics = aux_losses.total()
+    assert float(loss) == 7 + 1
+    assert float(metrics["m"]) == 0.5
 
 
 def test_nothing_is_collected_outside_training():

@@ -7,7 +7,6 @@ import torch
 from torch._dynamo.utils import counters
 
 from mtkit.errors import RecipeError
-from mtkit.layers.layer_call import compile_layers
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.recipe import load_recipe
@@ -58,7 +57,7 @@ def test_gradients_are_the_same_and_layers_are_compiled_once(kind, recompute):
     eager, compiled = build(kind), build(kind)
     if recompute:
         compiled.checkpoint_layers()
-    compile_layers(compiled, TRACED)
+    compiled.compile_layers(TRACED)
     graphs = []
     for number in range(12):
         batch = toy_batch(number, 3 + number % 5, 4 + number)
@@ -79,7 +78,7 @@ def test_a_training_resumes_with_compile_switched_off(tmp_path):
         config = toy_config(max_updates=updates)
         learner = build_learner(build("transformer"), OBJECTIVE, config=config)
         if is_compiled:
-            compile_layers(learner.model, TRACED)
+            learner.model.compile_layers(TRACED)
         toy_train(tmp_path / "switched", config, learner=learner)
     toy_train(tmp_path / "eager", config, learner=build_learner(build("transformer"), OBJECTIVE, config=config))
     switched, eager = (
