@@ -21,7 +21,7 @@ from mtkit.layers.config import LayerNormConfig, NoNormConfig, NormConfigBase, R
 from mtkit.layers.norms import Sublayer
 from mtkit.layers.positions import Position
 from mtkit.layers.projections import linear
-from mtkit.layers.sizes import Heads, QKNorm, join_heads, split_heads
+from mtkit.layers.sizes import Heads, QKNorm, split_heads
 from mtkit.layers.softmax import DotProductAttention, Window, causal, full
 
 if TYPE_CHECKING:
@@ -142,8 +142,7 @@ class MultiHead(Sublayer):
 
     def join(self, y: Tensor) -> Tensor:
         """Project the results of the heads: [B, H, T, V] -> [B, T, D]; V is the width of a head's values."""
-        joined: Tensor = self.out(join_heads(y))
-        return joined
+        return self.out(y.transpose(1, 2).flatten(-2))  # type: ignore[no-any-return]
 
 
 class SelfAttention(MultiHead, TokenMixer):
@@ -220,15 +219,11 @@ class CrossAttention(MultiHead):
         """See Sublayer."""
         return [self.key_value.weight[-self.heads.value_width :], self.out.weight]
 
-    @property
-    def key_value_widths(self) -> list[int]:
-        """Width of the keys and of the values of all groups."""
-        return [self.heads.num_kv_heads * self.heads.head_dim, self.heads.value_width]
-
     def project(self, memory: Tensor, pos: Tensor, real: Tensor | None) -> KVCache:
         """Keys and values of memory [B, S, D] at pos [B, S]; `real` [B, S] is False for padding, None without it."""
-        projected, groups = self.key_value(memory), self.heads.num_kv_heads
-        k, v = (split_heads(x, groups) for x in projected.split(self.key_value_widths, -1))  # [B, G, S, K]
+        heads, groups = self.heads, self.heads.num_kv_heads
+        projected = self.key_value(memory).split([groups * heads.head_dim, heads.value_width], dim=-1)  # keys, values
+        k, v = (split_heads(x, groups) for x in projected)  # [B, G, S, K]
         return KVCache.of(self.key_norm(k), v, pos, real)
 
     def forward(self, x: Tensor, pos: Tensor, memory: KVCache) -> tuple[Tensor, Tensor]:

@@ -129,6 +129,12 @@ class GrowableBuffer:
         buffer.used = total
         return buffer
 
+    def index_select(self, length: int, rows: Tensor) -> GrowableBuffer:
+        """A copy of the rows [N], of which the first `length` slots are in use."""
+        if self.data.requires_grad:
+            return GrowableBuffer(self.data[:, :, :length].index_select(0, rows), length)
+        return GrowableBuffer(self.in_memory_order(lambda data: data.index_select(0, rows)), length)
+
     def in_memory_order(self, change: Callable[[Tensor], Tensor]) -> Tensor:
         """Apply `change`, which copies rows, to the data in the order of its memory (see `_concat_rows`)."""
         return change(self.data) if self.data.stride(3) == 1 else change(self.data.mT).mT
@@ -222,11 +228,6 @@ class KVCache(AttentionCache):
         """[rows, G, S, K]."""
         return self.vals.first(self.length)
 
-    @property
-    def spare_capacity(self) -> int:
-        """Tokens that can be appended before the buffers are copied."""
-        return self.keys.data.size(2) - self.length
-
     def scores(self, q: Tensor) -> Tensor:
         """Products of queries [rows, H, T, K] and keys, [rows, H, T, S].
 
@@ -300,13 +301,21 @@ class KVCache(AttentionCache):
 
     def index_select(self, rows: Tensor) -> KVCache:
         """See BatchedState; the copy keeps the spare capacity."""
-        return self._with_buffers(lambda buffer: _select_slots(buffer, self.length, rows), rows)
+        return self._with_buffers(lambda buffer: buffer.index_select(self.length, rows), rows)
 
     def compact_(self, sentences: Tensor, num_sentences: int) -> KVCache:
         """See BatchedState; only rows that change their index are copied, over the rows that are dropped."""
         rows = row_indices(sentences, num_sentences, self.pos.size(0))  # [N]
         moved = (rows != torch.arange(rows.numel(), device=rows.device)).nonzero().squeeze(1)
-        return self._with_buffers(lambda buffer: _compact_slots(buffer, self.length, rows, moved), rows)
+
+        def compact(buffer: GrowableBuffer) -> GrowableBuffer:
+            if buffer.data.requires_grad or rows.numel() > buffer.data.size(0):
+                return buffer.index_select(self.length, rows)
+            if moved.numel():
+                buffer.in_memory_order(lambda data: data.index_copy_(0, moved, data.index_select(0, rows[moved])))
+            return GrowableBuffer(buffer.data.narrow(0, 0, rows.numel()), buffer.used)
+
+        return self._with_buffers(compact, rows)
 
     def _with_buffers(self, change: Callable[[GrowableBuffer], GrowableBuffer], rows: Tensor) -> KVCache:
         keys = change(self.keys)
@@ -337,21 +346,6 @@ def _concat_rows(parts: Sequence[Tensor], length: int, *, transposed: bool = Fal
         target[:, :, : part.size(2)] = part
         target[:, :, part.size(2) :] = 0
     return GrowableBuffer(data, length)
-
-
-def _select_slots(buffer: GrowableBuffer, length: int, rows: Tensor) -> GrowableBuffer:
-    if buffer.data.requires_grad:
-        return GrowableBuffer(buffer.data[:, :, :length].index_select(0, rows), length)
-    return GrowableBuffer(buffer.in_memory_order(lambda data: data.index_select(0, rows)), length)
-
-
-def _compact_slots(buffer: GrowableBuffer, length: int, rows: Tensor, moved: Tensor) -> GrowableBuffer:
-    """The rows [N]; only those at the indices `moved` are elsewhere in the buffer and have to be copied."""
-    if buffer.data.requires_grad or rows.numel() > buffer.data.size(0):
-        return _select_slots(buffer, length, rows)
-    if moved.numel():
-        buffer.in_memory_order(lambda data: data.index_copy_(0, moved, data.index_select(0, rows[moved])))
-    return GrowableBuffer(buffer.data.narrow(0, 0, rows.numel()), buffer.used)
 
 
 @dataclass(frozen=True)
@@ -393,10 +387,11 @@ class SharedPrefixCache(AttentionCache):
             return SharedPrefixCache(self.kv.index_select(rows))
         if self.mask is None and rows.numel() == self.num_sentences:
             return self
-        mask = self.mask
+        sentences, length, mask = self.num_sentences, self.kv.length, self.mask
         if mask is None:
-            mask = self.kv.k.new_zeros(self.num_sentences, 1, self.kv.length)
-        return SharedPrefixCache(self.kv, select_hypotheses(mask, rows))
+            mask = self.kv.k.new_zeros(sentences, 1, length)
+        selected = mask.reshape(-1, length).index_select(0, rows).view(sentences, -1, length)  # [N, W', M]
+        return SharedPrefixCache(self.kv, selected)
 
     def group_by_sentence(self, x: Tensor) -> Tensor:
         """Tensor of T new tokens per hypothesis [N·W, T, ...] -> [N, W·T, ...]."""
@@ -406,8 +401,13 @@ class SharedPrefixCache(AttentionCache):
         """See AttentionCache: T more tokens of each hypothesis, [N, G, W·T, K]."""
         if self.mask is None:
             return SharedPrefixCache(self.kv.append(new))
-        # Before the buffers are copied to larger ones, which would also copy what no hypothesis needs any more.
-        kv, mask = self._drop_dead() if self.kv.spare_capacity < new.length else (self.kv, self.mask)
+        kv, mask = self.kv, self.mask
+        if kv.keys.data.size(2) - kv.length < new.length:
+            # The buffers are to be copied to larger ones; what no hypothesis needs any more is dropped before.
+            live = live_slots(mask)
+            if live is not None:
+                index, mask = live
+                kv = kv.gather(index)
         # A new token belongs to its own hypothesis alone: 0 on the diagonal, hidden from the W - 1 others.
         own = mask.new_full((self.beam_size, self.beam_size), torch.finfo(mask.dtype).min).fill_diagonal_(0)  # [W, W]
         if new.length > self.beam_size:
@@ -417,33 +417,14 @@ class SharedPrefixCache(AttentionCache):
 
     def visible(self, pattern: AttentionPattern, q_pos: Tensor) -> Tensor | None:
         """See AttentionCache: what the pattern shows of a hypothesis' own tokens."""
-        visible, ancestry = self.kv.visible(pattern, q_pos), self.ancestry_mask(q_pos.size(1))
-        if ancestry is None:
+        visible = self.kv.visible(pattern, q_pos)
+        if self.mask is None:
             return visible
+        ancestry = self.mask  # of the tokens of other hypotheses
+        if q_pos.size(1) != self.beam_size:
+            ancestry = ancestry.repeat_interleave(q_pos.size(1) // self.beam_size, dim=1)
         ancestry = ancestry.unsqueeze(1)  # [N, 1, W·T, M]
         return ancestry if visible is None else torch.where(visible, ancestry, torch.finfo(ancestry.dtype).min)
-
-    def ancestry_mask(self, num_queries: int) -> Tensor | None:
-        """Additive mask [N, W·T, M] of the tokens of other hypotheses, for W·T queries; None if there are none."""
-        if self.mask is None or self.beam_size == num_queries:
-            return self.mask
-        return self.mask.repeat_interleave(num_queries // self.beam_size, dim=1)
-
-    def _drop_dead(self) -> tuple[KVCache, Tensor]:
-        """Keys and mask without the tokens of dropped hypotheses, see `live_slots`."""
-        if self.mask is None:
-            raise ValueError("a cache of one hypothesis per sentence has no dead tokens")
-        live = live_slots(self.mask)
-        if live is None:
-            return self.kv, self.mask
-        index, mask = live
-        return self.kv.gather(index), mask
-
-
-def select_hypotheses(mask: Tensor, rows: Tensor) -> Tensor:
-    """The ancestry mask [N, W', M] of the hypotheses [N·W'], from that of N·W hypotheses, [N, W, M]."""
-    num_sentences, _, length = mask.shape
-    return mask.reshape(-1, length).index_select(0, rows).view(num_sentences, -1, length)
 
 
 def live_slots(mask: Tensor) -> tuple[Tensor, Tensor] | None:

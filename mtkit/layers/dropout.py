@@ -88,8 +88,4 @@ class VariationalDropout(PerStepDropout):
                 masks.append(super(VariationalDropout, self).forward(torch.ones_like(x)))
             return x * masks[0]
 
-        return drop if self.training and self.drop_levels else _identity
-
-
-def _identity(x: Tensor) -> Tensor:
-    return x
+        return drop if self.training and self.drop_levels else nn.Identity()

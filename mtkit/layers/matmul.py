@@ -104,24 +104,18 @@ def has_onednn_bf16() -> bool:
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b with gradients, as `F.linear`: [..., D_in] -> [..., D_out]."""
-    if is_autocast_on(x):
-        return _autocast_affine(x, weight, bias)
-    if not _is_onednn_product(x, weight):
+    function: type[_OneDNNLinear | _Bf16Linear] = _OneDNNLinear
+    if is_autocast_on(x):  # in bf16 on a CPU oneDNN adds the bias, which `F.linear` writes before
+        is_bf16 = compute_dtype(x) == torch.bfloat16 and x.device.type == "cpu" and not torch.compiler.is_compiling()
+        if not is_bf16 or not has_onednn_bf16():
+            return F.linear(x, weight, bias)
+        function = _Bf16Linear
+    elif not _is_onednn_product(x, weight):
         return F.linear(x, weight, bias)
-    if torch.is_grad_enabled():
-        flat = x.reshape(-1, x.size(-1))  # [N, D_in]; the result is no view, so that callers may overwrite it
-        y: Tensor = _OneDNNLinear.apply(flat, weight, bias)  # type: ignore[no-untyped-call]
-        return y.view(*x.shape[:-1], y.size(1))
-    return _onednn(x, weight, bias)
-
-
-def _autocast_affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """`affine` in the type of autocast; in bf16 on a CPU oneDNN adds the bias, which `F.linear` writes before."""
-    dtype = compute_dtype(x)
-    if dtype != torch.bfloat16 or x.device.type != "cpu" or torch.compiler.is_compiling() or not has_onednn_bf16():
-        return F.linear(x, weight, bias)
-    flat = x.reshape(-1, x.size(-1))  # [N, D_in]
-    y: Tensor = _Bf16Linear.apply(flat, weight, bias)  # type: ignore[no-untyped-call]
+    elif not torch.is_grad_enabled():
+        return _onednn(x, weight, bias)
+    flat = x.reshape(-1, x.size(-1))  # [N, D_in]; the result is no view, so that callers may overwrite it
+    y: Tensor = function.apply(flat, weight, bias)  # type: ignore[no-untyped-call]
     return y.view(*x.shape[:-1], y.size(1))
 
 
@@ -209,26 +203,22 @@ def _requested_library() -> Library | None:
 def _faster_library() -> Library:
     """Return the library that first wins WINS rounds, on one thread: several wait for each other on a busy machine."""
     wins: Counter[Library] = Counter()
+    rows, inputs, outputs = TRIAL_SHAPE
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        while max(wins.values(), default=0) < WINS:
-            wins[_winner()] += 1
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            x, weight = torch.ones(rows, inputs), torch.ones(outputs, inputs)
+            while max(wins.values(), default=0) < WINS:
+                trials = [  # in turn, so that noise meets both
+                    {name: seconds_of(partial(product, x, weight)) for name, product in products().items()}
+                    for _ in range(TRIALS)
+                ]
+                blas, onednn = (min(each.get(name, math.inf) for each in trials) for name in LIBRARIES)
+                wins["onednn" if onednn * MIN_SPEEDUP < blas else "blas"] += 1
     finally:
         torch.set_num_threads(threads)
     return wins.most_common(1)[0][0]
-
-
-def _winner() -> Library:
-    """Return the library with the shortest of several products, measured in turn."""
-    rows, inputs, outputs = TRIAL_SHAPE
-    shortest: dict[Library, float] = dict.fromkeys(products(), math.inf)
-    with torch.no_grad(), torch.autocast("cpu", enabled=False):
-        x, weight = torch.ones(rows, inputs), torch.ones(outputs, inputs)
-        for _ in range(TRIALS):  # in turn, so that noise meets both
-            for name, product in products().items():
-                shortest[name] = min(shortest[name], seconds_of(partial(product, x, weight)))
-    return "onednn" if shortest.get("onednn", math.inf) * MIN_SPEEDUP < shortest["blas"] else "blas"
 
 
 def seconds_of(call: Callable[[], object]) -> float:

@@ -44,23 +44,19 @@ class BatchNorm(nn.Module):
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """x [..., D], whose tokens are padding where real [...] is False -> [..., D] in the type of x."""
         full = x.to(torch.promote_types(x.dtype, torch.float32))  # [..., D]
-        mean, var = self._batch_statistics(full, real) if self.training else (self.running_mean, self.running_var)
+        mean, var = self.running_mean, self.running_var
+        if self.training:
+            is_token = full.new_ones(x.shape[:-1]) if real is None else real.to(full.dtype)  # [...]
+            axes, count = tuple(range(x.dim() - 1)), is_token.sum()
+            is_token = is_token.unsqueeze(-1)  # [..., 1]
+            mean = (full * is_token).sum(axes) / count.clamp(min=1)  # [D]
+            var = ((full - mean).square() * is_token).sum(axes) / count.clamp(min=1)  # [D]
+            with torch.no_grad():
+                weight = self.momentum * (count > 1)  # a single token has no variance
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), weight.to(self.running_mean.dtype))
+                unbiased = var * count / (count - 1).clamp(min=1)
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), weight.to(self.running_var.dtype))
         return ((full - mean) * torch.rsqrt(var + self.epsilon) * self.weight + self.bias).to(x.dtype)
-
-    def _batch_statistics(self, x: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Mean and variance [D] over the real tokens; updates the running ones if there are two tokens or more."""
-        is_token = torch.ones(x.shape[:-1], dtype=x.dtype, device=x.device) if real is None else real.to(x.dtype)
-        axes = tuple(range(x.dim() - 1))
-        count = is_token.sum()
-        is_token = is_token.unsqueeze(-1)  # [..., 1]
-        mean = (x * is_token).sum(axes) / count.clamp(min=1)  # [D]
-        var = ((x - mean).square() * is_token).sum(axes) / count.clamp(min=1)  # [D]
-        with torch.no_grad():
-            weight = self.momentum * (count > 1)
-            self.running_mean.lerp_(mean.to(self.running_mean.dtype), weight.to(self.running_mean.dtype))
-            unbiased = var * count / (count - 1).clamp(min=1)
-            self.running_var.lerp_(unbiased.to(self.running_var.dtype), weight.to(self.running_var.dtype))
-        return mean, var
 
 
 class RMSNorm(nn.Module):
@@ -126,8 +122,8 @@ class Residual(nn.Module):
         self.dropout = Dropout(dropout)
 
     def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """Input of the sublayer [B, T, D]."""
-        raise NotImplementedError
+        """Input of the sublayer [B, T, D]: x itself, unless a kind normalises it."""
+        return x
 
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """Combine the residual stream x with the sublayer's output y, [B, T, D] each."""
@@ -136,10 +132,6 @@ class Residual(nn.Module):
 
 class PostNorm(Residual):
     """x = norm(x + dropout(sublayer(x))). Vaswani et al. 2017, sec. 3.1 and 5.4."""
-
-    def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """x itself."""
-        return x
 
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """The norm of x + dropout(y)."""
@@ -204,16 +196,12 @@ class DeepNorm(Residual):
         super().__init__(config, d_model, dropout, depth)
         self.alpha = deepnorm_scales(depth).alpha
 
-    def pre(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """x itself."""
-        return x
-
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """The norm of alpha · x + dropout(y)."""
         return apply_norm(self.norm, self.alpha * x + self.dropout(y), real)
 
 
-class ResPostNorm(PostNorm):
+class ResPostNorm(Residual):
     """x = x + dropout(norm(sublayer(x))). Liu et al. 2022 (Swin Transformer V2), sec. 3.2, "res-post-norm".
 
     https://arxiv.org/abs/2111.09883 Each sublayer contributes with the same size. The paper has a further norm after

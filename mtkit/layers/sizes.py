@@ -51,11 +51,6 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     return x.view(batch, length, num_heads, width // num_heads).transpose(1, 2)
 
 
-def join_heads(x: Tensor) -> Tensor:
-    """[B, H, T, K] -> [B, T, H·K]."""
-    return x.transpose(1, 2).flatten(-2)
-
-
 PositiveWidth = Annotated[int, Limits(gt=0, le=100_000)]  # of a vector; also numbers of heads. GPT-3 has 12,288
 NumLayers = Annotated[int, Limits(gt=0, le=1_000)]  # the deepest DeepNorm model, https://arxiv.org/abs/2203.00555
 QKNorm = Literal["none", "layer", "rms"]  # norm of queries and keys

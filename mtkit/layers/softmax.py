@@ -131,7 +131,9 @@ class DotProductAttention(nn.Module):
         Returns:
             Weighted values [B, H, T, K], zeros where no key is visible; and the weights [B, H, T, S].
         """
-        weights = masked_softmax(self.scores(q, q_pos, kv), visible)  # [B, H, T, S]
+        weights = softmax(apply_mask(self.scores(q, q_pos, kv), visible))  # [B, H, T, S]
+        if visible is not None and visible.dtype == torch.bool:  # an additive mask promises that a query sees a key
+            weights = weights * visible.any(-1, keepdim=True).to(weights.dtype)
         return self.weighted_sum(self.dropout(weights), q_pos, kv), weights
 
     def scores(self, q: Tensor, q_pos: Tensor, kv: KVCache) -> Tensor:
@@ -145,16 +147,3 @@ class DotProductAttention(nn.Module):
         y = kv.weighted_sum(weights)  # [B, H, T, K]
         bias = self.position.value_bias(weights, q_pos, kv.pos)  # Shaw
         return y if bias is None else y + bias
-
-
-def masked_softmax(scores: Tensor, visible: Tensor | None) -> Tensor:
-    """Attention weights over the visible keys, [B, H, T, S]; zeros for a query that sees none.
-
-    Args:
-        scores: [B, H, T, S].
-        visible: see `apply_mask`.
-    """
-    weights = softmax(apply_mask(scores, visible))
-    if visible is None or visible.dtype != torch.bool:
-        return weights  # an additive mask promises that every query sees a key
-    return weights * visible.any(-1, keepdim=True).to(weights.dtype)

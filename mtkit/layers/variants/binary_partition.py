@@ -67,17 +67,13 @@ class Nodes:
         sums = [kv.k * keep, kv.v * keep, (kv.pos * real)[:, None, :, None], real.long()[:, None, :, None]]
         levels = [sums]
         while sums[0].size(2) > 1:
-            sums = [_sum_pairs(x) for x in sums]
+            pairs = [torch.unflatten(F.pad(x, (0, 0, 0, x.size(2) % 2)), 2, (-1, 2)) for x in sums]  # [B, G, S/2, 2, K]
+            sums = [x.sum(3) for x in pairs]
             levels.append(sums)
         k, v, pos, count = (torch.cat(each, 2) for each in zip(*levels, strict=True))
         tokens = count.clamp(min=1)
         flat_pos, has_token = (pos // tokens)[:, 0, :, 0], (count > 0)[:, 0, :, 0]  # [B, P]
         return cls(KVCache.of(k / tokens, v / tokens, flat_pos, has_token), tuple(each[0].size(2) for each in levels))
-
-
-def _sum_pairs(x: Tensor) -> Tensor:
-    """[B, H, S, K] -> [B, H, ceil(S/2), K]."""
-    return torch.unflatten(F.pad(x, (0, 0, 0, x.size(2) % 2)), 2, (-1, 2)).sum(3)
 
 
 class BinaryPartitionAttention(AttentionKernel[KVCache]):

@@ -48,10 +48,12 @@ class GatedProjection(Projection):
 
     def gates(self) -> Tensor:
         """Gates [H]: a sample in training, the estimator in evaluation."""
-        if not self.training:
-            return _stretched(torch.sigmoid(self.log_alpha))
-        uniform = torch.empty_like(self.log_alpha).uniform_(1e-6, 1 - 1e-6)
-        return _stretched(torch.sigmoid((uniform.logit() + self.log_alpha) / TEMPERATURE))
+        if self.training:
+            uniform = torch.empty_like(self.log_alpha).uniform_(1e-6, 1 - 1e-6)
+            s = torch.sigmoid((uniform.logit() + self.log_alpha) / TEMPERATURE)
+        else:
+            s = torch.sigmoid(self.log_alpha)
+        return (s * (HIGH - LOW) + LOW).clamp(0, 1)  # the interval is wider, which makes 0 and 1 themselves probable
 
     def forward(self, input: Tensor) -> Tensor:
         """Outputs of the heads [..., H·V] -> [..., D]."""
@@ -68,8 +70,3 @@ class GatedProjection(Projection):
 def is_gate(name: str) -> bool:
     """Return whether a weight with this name is that of gates, which a model without them does not have."""
     return name.endswith(".out.gate_weight")
-
-
-def _stretched(s: Tensor) -> Tensor:
-    """Numbers in [0, 1] stretched to [LOW, HIGH] and clamped to [0, 1], which makes 0 and 1 themselves probable."""
-    return (s * (HIGH - LOW) + LOW).clamp(0, 1)

@@ -140,20 +140,18 @@ class LSHKernel(AttentionKernel[KVCache]):
         count = torch.zeros(*number.shape, 2 * rounds.size, dtype=torch.int8, device=real.device)
         shown = count.bool()
         for other in range(bucket.size(2)):
-            seen = self._seen(rounds, bucket[:, :, other : other + 1], rounds.rank[:, :, other : other + 1])
+            # pairs that this round shows, in the chunks of all rounds: of one bucket, in one chunk or two neighbours
+            q_bucket = rounds.chunks(bucket[:, :, other : other + 1])  # [B, H, R, N, C]
+            q_chunk = rounds.chunks(rounds.rank[:, :, other : other + 1] // rounds.size)  # [B, H, R, N, C]
+            distance = q_chunk.unsqueeze(-1) - rounds.context(q_chunk).unsqueeze(-2)  # [B, H, R, N, C, 2C]
+            is_same = q_bucket.unsqueeze(-1) == rounds.context(q_bucket).unsqueeze(-2)
+            seen = is_same & ((distance == 0) | (distance == 1))
             count += seen
             is_own_round = torch.arange(bucket.size(2), device=real.device).view(1, 1, -1, 1, 1, 1) == other
             shown = shown | (seen & is_own_round)
         bias = -count.clamp(min=1).to(dtype).log()  # [B, H, R, N, C, 2C]
         bias = bias.masked_fill(number.unsqueeze(-1) == k_number.unsqueeze(-2), SELF_PENALTY)
         return bias.masked_fill(~(shown & is_key.unsqueeze(-2)), HIDDEN)
-
-    def _seen(self, rounds: SortedRounds, bucket: Tensor, rank: Tensor) -> Tensor:
-        """Pairs that a round with these buckets and ranks [B, H, 1, T] shows, in the chunks of all rounds."""
-        q_bucket, q_chunk = rounds.chunks(bucket), rounds.chunks(rank // rounds.size)  # [B, H, R, N, C]
-        k_bucket, k_chunk = rounds.context(q_bucket), rounds.context(q_chunk)  # [B, H, R, N, 2C]
-        distance = q_chunk.unsqueeze(-1) - k_chunk.unsqueeze(-2)
-        return (q_bucket.unsqueeze(-1) == k_bucket.unsqueeze(-2)) & ((distance == 0) | (distance == 1))
 
 
 class LSHAttention(SelfAttention):

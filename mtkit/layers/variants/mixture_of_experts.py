@@ -145,7 +145,10 @@ class MixtureOfExperts(nn.Module, StructuralDropout):
         """Send real tokens x [N, D] to their experts and sum the gated outputs -> [N, D]."""
         logits = self.router(x)  # [N, E]
         routing = self.choose(logits.softmax(-1))
-        assigned = sort_by_expert(routing.experts, len(self.experts), self._capacity(routing))
+        capacity = None
+        if self.training and self.config.capacity_factor is not None:
+            capacity = math.ceil(self.config.capacity_factor * routing.experts.numel() / len(self.experts))
+        assigned = sort_by_expert(routing.experts, len(self.experts), capacity)
         self._record_aux_losses(logits, routing, assigned)
         token = assigned.order % max(x.size(0), 1)  # [M]; assignments are choice-major, so this is the token's index
         inputs = torch.split(x.index_select(0, token), assigned.counts.tolist())
@@ -153,11 +156,6 @@ class MixtureOfExperts(nn.Module, StructuralDropout):
         out = torch.cat([expert(each) for expert, each in zip(self.experts, inputs, strict=True)])  # [M, D]
         gates = routing.gates.t().flatten().index_select(0, assigned.order).unsqueeze(1)  # [M, 1]
         return out.new_zeros(x.shape).index_add(0, token, out * gates.to(out.dtype))
-
-    def _capacity(self, routing: Routing) -> int | None:
-        if not self.training or self.config.capacity_factor is None:
-            return None
-        return math.ceil(self.config.capacity_factor * routing.experts.numel() / len(self.experts))
 
     def _record_aux_losses(self, logits: Tensor, routing: Routing, assigned: ExpertAssignments) -> None:
         aux_losses = current_aux_losses(self)

@@ -35,12 +35,6 @@ def gather_by_distance(scores: Tensor, index: Tensor) -> Tensor:
     return scores.gather(-1, index.unsqueeze(1).expand(-1, scores.size(1), -1, -1))
 
 
-def sum_by_distance(weights: Tensor, index: Tensor, count: int) -> Tensor:
-    """Sum weights [B, H, T, S] over the keys of each distance class; index [B, T, S] -> [B, H, T, count]."""
-    sums = weights.new_zeros(*weights.shape[:-1], count)  # [B, H, T, N]
-    return sums.scatter_add(-1, index.unsqueeze(1).expand_as(weights), weights)
-
-
 def alibi_slopes(num_heads: int) -> list[float]:
     """Slopes of H heads: a geometric sequence from 2^(-8/H) to 2^-8. The paper, sec. 3.
 
@@ -96,8 +90,9 @@ class Shaw(Position):
 
     def value_bias(self, weights: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         """sum_j weight_ij a^V_(j-i), [B, H, T, K]."""
-        count = self.value.num_embeddings
-        by_distance = sum_by_distance(weights, self._index(q_pos, k_pos), count)  # [B, H, T, N]
+        index = self._index(q_pos, k_pos).unsqueeze(1).expand_as(weights)  # [B, H, T, S]
+        by_distance = weights.new_zeros(*weights.shape[:-1], self.value.num_embeddings)  # [B, H, T, N]
+        by_distance = by_distance.scatter_add(-1, index, weights)
         return by_distance @ self.value.weight.to(weights.dtype)
 
 

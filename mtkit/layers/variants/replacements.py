@@ -182,13 +182,11 @@ class GatedMLP(TokenMixer):
             z2 = z2 * real.unsqueeze(-1).to(z2.dtype)
         index = pos.unsqueeze(-1).expand_as(z2)  # [B, S, E/2]
         by_position = z2.new_zeros(x.size(0), length, z2.size(-1)).scatter_add(1, index, z2)  # [B, S', E/2]
-        gate = self._spatial_weight(length).to(z2.dtype) @ by_position  # [B, S', E/2]
+        if self.spatial.embedding_dim > 1:
+            spatial = self.spatial.weight[:length, :length]
+        else:  # one weight per distance
+            row = torch.arange(length, device=pos.device)
+            spatial = self.spatial.weight[row.unsqueeze(1) - row + self.max_length - 1].squeeze(-1)
+        gate = spatial.to(z2.dtype) @ by_position  # [S', S'] @ [B, S', E/2]
         gate = gate + self.spatial_bias[:length, None].to(gate.dtype)
         return self.outer(z1 * gate.gather(1, index).to(z1.dtype)), EmptyState()
-
-    def _spatial_weight(self, length: int) -> Tensor:
-        """W of the first positions, [S', S']."""
-        if self.spatial.embedding_dim > 1:
-            return self.spatial.weight[:length, :length]
-        row = torch.arange(length, device=self.spatial.weight.device)
-        return self.spatial.weight[row.unsqueeze(1) - row + self.max_length - 1].squeeze(-1)

@@ -13,7 +13,7 @@ from mtkit.layers.attention import AttentionKernel, AttentionParts, SelfAttentio
 from mtkit.layers.cache import BatchedState, KVCache
 from mtkit.layers.projections import linear
 from mtkit.layers.sizes import split_heads
-from mtkit.layers.softmax import DotProductAttention, Window, causal
+from mtkit.layers.softmax import DotProductAttention, causal
 
 if TYPE_CHECKING:
     from mtkit.layers.variants.config import LongformerConfig, SlidingWindowConfigBase
@@ -79,24 +79,6 @@ class GatheredTokens:
 MIN_BLOCK = 64  # positions; products of smaller matrices leave a processor idle
 
 
-@dataclass(frozen=True)
-class SlidingWindowMask:
-    """Mask of a window and of global tokens beyond it; with a window that ends at the query it is causal."""
-
-    window: Window
-    global_tokens: GlobalTokens
-
-    def __call__(self, q_pos: Tensor, kv: KVCache, is_global: Tensor) -> Tensor:
-        """Visibility [B, 1, T, S] of all keys to queries at q_pos [B, T]; is_global [B, S] marks the global keys."""
-        visible = self.window(q_pos, kv.pos) | self.global_visible(q_pos, kv.pos, is_global)  # [B, T, S]
-        return (visible if kv.real is None else visible & kv.real.unsqueeze(1)).unsqueeze(1)
-
-    def global_visible(self, q_pos: Tensor, k_pos: Tensor, is_global: Tensor) -> Tensor:
-        """Visibility [B, 1 or T, S] of the global keys, by is_global [B, S]."""
-        visible = is_global.unsqueeze(1)
-        return visible if self.window.after else visible & causal(q_pos, k_pos)
-
-
 class SlidingWindowAttention(AttentionKernel[KVCache]):
     """Attention within a sliding window and to global tokens, O(n · (window + globals)) in time and memory.
 
@@ -110,23 +92,33 @@ class SlidingWindowAttention(AttentionKernel[KVCache]):
     def __init__(self, config: SlidingWindowConfigBase, parts: AttentionParts) -> None:
         super().__init__(config, parts)
         self.dot_product = DotProductAttention(parts.position, parts.dropout)
-        self.mask = SlidingWindowMask(parts.window(config.window_width), GlobalTokens(**config.global_tokens))
+        self.window = parts.window(config.window_width)
+        self.global_tokens = GlobalTokens(**config.global_tokens)
 
     def forward(self, q: Tensor, new: KVCache, past: KVCache | None) -> tuple[Tensor, KVCache]:
         """See AttentionKernel; the state holds all keys and values."""
-        global_tokens = self.mask.global_tokens
         if past is None:
-            return self.attend_all(q, new, global_tokens.mask(new.pos, new.real)), new
+            return self.attend_all(q, new, self.global_tokens.mask(new.pos, new.real)), new
         cache = past.append(new)
-        is_local = cache.real is None and not global_tokens.enabled
-        near = cache.last(self.mask.window.before + new.length) if is_local else cache
-        y, _ = self.dot_product(q, new.pos, near, self.mask(new.pos, near, global_tokens.mask(near.pos, near.real)))
+        is_local = cache.real is None and not self.global_tokens.enabled
+        near = cache.last(self.window.before + new.length) if is_local else cache
+        is_global = self.global_tokens.mask(near.pos, near.real)
+        y, _ = self.dot_product(q, new.pos, near, self.mask(new.pos, near, is_global))
         return y, cache
+
+    def mask(self, q_pos: Tensor, kv: KVCache, is_global: Tensor) -> Tensor:
+        """Visibility [B, 1, T, S] of all keys to queries at q_pos [B, T]; is_global [B, S] marks the global keys."""
+        visible = self.window(q_pos, kv.pos) | self.global_visible(q_pos, kv.pos, is_global)  # [B, T, S]
+        return (visible if kv.real is None else visible & kv.real.unsqueeze(1)).unsqueeze(1)
+
+    def global_visible(self, q_pos: Tensor, k_pos: Tensor, is_global: Tensor) -> Tensor:
+        """Visibility [B, 1 or T, S] of the global keys, by is_global [B, S]."""
+        visible = is_global.unsqueeze(1)  # a window that ends at the query is causal
+        return visible if self.window.after else visible & causal(q_pos, k_pos)
 
     def attend_all(self, q: Tensor, kv: KVCache, is_global: Tensor) -> Tensor:
         """Attention [B, H, T, K] of a whole sequence to itself, where is_global [B, T] marks the global tokens."""
-        window = self.mask.window
-        if kv.length <= max(MIN_BLOCK, window.before + window.after):
+        if kv.length <= max(MIN_BLOCK, self.window.before + self.window.after):
             return self.dot_product(q, kv.pos, kv, self.mask(kv.pos, kv, is_global))[0]  # type: ignore[no-any-return]
         if is_position_sorted(kv):
             return self.attend_blocked(q, kv, is_global)
@@ -137,24 +129,24 @@ class SlidingWindowAttention(AttentionKernel[KVCache]):
 
     def attend_blocked(self, q: Tensor, kv: KVCache, is_global: Tensor) -> Tensor:
         """Attention in blocks of a sequence in order of its positions; N blocks of C queries and M context keys."""
-        window = self.mask.window
+        window = self.window
         size = max(MIN_BLOCK, window.before, window.after)
         blocks = Blocks(kv.length, size, before=window.before, after=window.after)
         real = torch.ones_like(kv.pos, dtype=torch.bool) if kv.real is None else kv.real
         # Padding gets the position of its neighbour, so that no encoding meets a distance larger than the window.
         pos = kv.pos.masked_fill(~real, -1).cummax(1).values  # [B, S]
-        q_pos = drop_head_dims(blocks.to_blocks(add_head_dims(pos)))  # [B·N, C]
-        k_pos = drop_head_dims(blocks.to_context_blocks(add_head_dims(pos)))  # [B·N, M]
+        q_pos = blocks.to_blocks(pos[:, None, :, None])[:, 0, :, 0]  # [B·N, C]
+        k_pos = blocks.to_context_blocks(pos[:, None, :, None])[:, 0, :, 0]  # [B·N, M]
         visible = window(q_pos, k_pos)  # [B·N, C, M]
-        in_context = drop_head_dims(blocks.to_context_blocks(add_head_dims(real)))  # [B·N, M]
+        in_context = blocks.to_context_blocks(real[:, None, :, None])[:, 0, :, 0]  # [B·N, M]
         k, v = blocks.to_context_blocks(kv.k), blocks.to_context_blocks(kv.v)  # [B·N, G, M, K]
-        if self.mask.global_tokens.enabled:
+        if self.global_tokens.enabled:
             # Global tokens are appended to the context of every block, and hidden where they also stand inside it, so
             # that the softmax counts each of them once.
-            in_context = in_context & ~drop_head_dims(blocks.to_context_blocks(add_head_dims(is_global)))
+            in_context = in_context & ~blocks.to_context_blocks(is_global[:, None, :, None])[:, 0, :, 0]
             tokens = GatheredTokens.of(is_global)  # L of them
             global_pos = blocks.repeat(tokens.gather(pos, 1))  # [B·N, L]
-            global_visible = self.mask.global_visible(q_pos, global_pos, blocks.repeat(tokens.real))
+            global_visible = self.global_visible(q_pos, global_pos, blocks.repeat(tokens.real))
             k = torch.cat([k, blocks.repeat(tokens.gather(kv.k, 2))], dim=2)  # [B·N, G, M + L, K]
             v = torch.cat([v, blocks.repeat(tokens.gather(kv.v, 2))], dim=2)
             k_pos = torch.cat([k_pos, global_pos], dim=1)  # [B·N, M + L]
@@ -232,16 +224,6 @@ class Blocks:
         return blocks.flatten(2, 3)[:, :, : self.length]
 
 
-def add_head_dims(x: Tensor) -> Tensor:
-    """[B, T] -> [B, 1, T, 1]."""
-    return x[:, None, :, None]
-
-
-def drop_head_dims(x: Tensor) -> Tensor:
-    """[B, 1, T, 1] -> [B, T]."""
-    return x[:, 0, :, 0]
-
-
 class LongformerAttention(SelfAttention):
     """Sliding window, global tokens that all tokens attend to, and attention of the global tokens to all tokens.
 
@@ -254,7 +236,7 @@ class LongformerAttention(SelfAttention):
     def __init__(self, config: LongformerConfig, parts: AttentionParts) -> None:
         super().__init__(config, parts)
         heads = parts.heads
-        self.global_tokens = self.kernel.mask.global_tokens
+        self.global_tokens = self.kernel.global_tokens
         self.attend_all, self.dot_product = self.kernel.attend_all, self.kernel.dot_product
         self.global_query = linear(parts.d_model, heads.num_heads * heads.head_dim)
         self.global_key_value = linear(parts.d_model, heads.num_kv_heads * heads.head_dim + heads.value_width)
@@ -280,6 +262,7 @@ class LongformerAttention(SelfAttention):
         y = self.attend_all(q, new, is_global)  # [B, H, T, K]
         tokens = GatheredTokens.of(is_global)
         global_y = self._attend_globally(x, new, tokens)  # [B, H, M, K]
+        # a sequence with fewer than M global tokens keeps the other results as they are
         global_y = torch.where(tokens.real[:, None, :, None], global_y, tokens.gather(y, 2)).to(y.dtype)
         index = tokens.index[:, None, :, None].expand_as(global_y)
         return self.join(y.scatter(2, index, global_y)), new

@@ -42,7 +42,7 @@ def test_blocks_equal_the_masked_whole(config, positions, causal):
     real = torch.arange(T).unsqueeze(0) < torch.tensor([[T], [11]])
     q, new = layer.project(x, pos, real)
     kernel = layer.kernel
-    is_global = kernel.mask.global_tokens.mask(pos, real)
+    is_global = kernel.global_tokens.mask(pos, real)
     truth, _ = kernel.dot_product(q, pos, new, kernel.mask(pos, new, is_global))
     found = kernel.attend_blocked(q, new, is_global)
     seen = real[:, None, :, None].expand_as(truth)
