@@ -22,7 +22,7 @@ from mtkit.layers.norms import Sublayer
 from mtkit.layers.positions import Position
 from mtkit.layers.projections import linear
 from mtkit.layers.sizes import Heads, QKNorm, split_heads
-from mtkit.layers.softmax import DotProductAttention, Window, causal, full
+from mtkit.layers.softmax import DotProductAttention, causal, full
 
 if TYPE_CHECKING:
     from mtkit.layers.config import AttentionConfigBase, FullAttentionConfig
@@ -128,10 +128,6 @@ class AttentionParts:
     causal: bool  # in a decoder
     dropout: float  # of the attention weights
     norm: QKNorm
-
-    def window(self, width: int) -> Window:
-        """A window of `width` positions to each side; in a decoder to the left only."""
-        return Window(before=width, after=0 if self.causal else width)
 
 
 class MultiHead(Sublayer):

@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 class SlidingWindowConfigBase(AttentionConfigBase):
     """Kinds of attention within a sliding window, and to global tokens."""
 
+    kernel: ClassVar[str] = "layers.variants.sliding_window:SlidingWindowAttention"
     needs_positions: ClassVar[bool] = True
 
-    @property
-    def window_width(self) -> int:
-        """Number of positions to each side that a query attends to."""
-        raise NotImplementedError
+    width: int  # number of positions to each side that a query attends to
 
     @property
     def global_tokens(self) -> dict[str, Any]:
@@ -43,15 +41,9 @@ class WindowAttentionConfig(SlidingWindowConfigBase):
     """A sliding window (see SlidingWindowAttention)."""
 
     kind: Literal["window"] = "window"
-    kernel: ClassVar[str] = "layers.variants.sliding_window:SlidingWindowAttention"
     # Number of positions to each side that a query attends to; in a decoder, to the left alone. Default: longer than
     # nearly all sentences, so that only texts are cut.
     width: Annotated[int, Limits(gt=0)] = 64
-
-    @property
-    def window_width(self) -> int:
-        """See SlidingWindowConfigBase."""
-        return self.width
 
 
 @config
@@ -63,13 +55,12 @@ class StridedAttentionConfig(SlidingWindowConfigBase):
     """
 
     kind: Literal["strided"] = "strided"
-    kernel: ClassVar[str] = "layers.variants.sliding_window:SlidingWindowAttention"
     # Distance of the positions that every query attends to, and width of the window to each side. Default: cheapest for
     # about 1,000 tokens, the square of the stride.
     stride: Annotated[int, Limits(gt=1)] = 32
 
     @property
-    def window_width(self) -> int:
+    def width(self) -> int:  # type: ignore[override]
         """See SlidingWindowConfigBase."""
         return self.stride
 
@@ -85,7 +76,6 @@ class LongformerConfig(SlidingWindowConfigBase):
 
     kind: Literal["longformer"] = "longformer"
     builds: ClassVar[str] = "layers.variants.sliding_window:LongformerAttention"
-    kernel: ClassVar[str] = "layers.variants.sliding_window:SlidingWindowAttention"
     # Number of positions to each side that a query attends to. Default: longer than nearly all sentences, so that only
     # texts are cut.
     width: Annotated[int, Limits(gt=0)] = 64
@@ -106,11 +96,6 @@ class LongformerConfig(SlidingWindowConfigBase):
                 "global_bos: no token is global; set global_bos or global_eos to true, global_stride to a number, or "
                 "use kind: window"
             )
-
-    @property
-    def window_width(self) -> int:
-        """See SlidingWindowConfigBase."""
-        return self.width
 
     @property
     def global_tokens(self) -> dict[str, Any]:

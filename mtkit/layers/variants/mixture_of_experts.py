@@ -43,12 +43,8 @@ ROUTINGS: dict[str, Callable[[Tensor], Routing]] = {"switch": switch, "top2": to
 class Router(nn.Module):
     """Logits of the experts for each token, in float32 (Fedus et al. 2022, sec. 2.4, "selective precision").
 
-    In training autocast is off inside. A model that translates with bf16 weights computes the logits in bf16.
-
-    Args:
-        d_model: width of a token.
-        num_experts: E.
-        jitter: in training each element of the input is multiplied by a random number in [1 - jitter, 1 + jitter].
+    In training autocast is off inside, and each element of the input is multiplied by a random number in [1 - jitter,
+    1 + jitter]. A model that translates with bf16 weights computes the logits in bf16.
     """
 
     def __init__(self, d_model: int, num_experts: int, jitter: float) -> None:
@@ -92,26 +88,23 @@ def utilisation(load: Tensor) -> Tensor:
     return entropy.exp() / load.numel()
 
 
-class ExpertAssignments(NamedTuple):
-    """Assignments of tokens to experts, sorted by expert."""
-
-    order: Tensor  # [M] indices into the flattened [k, N] assignments
-    counts: Tensor  # [E] assignments of each expert; their sum is M
-
-
-def sort_by_expert(experts: Tensor, num_experts: int, capacity: int | None) -> ExpertAssignments:
+def sort_by_expert(experts: Tensor, num_experts: int, capacity: int | None) -> tuple[Tensor, Tensor]:
     """Sort assignments [N, k] by expert, and drop those beyond the capacity of their expert.
 
     First choices take precedence over second ones, then tokens in their order (Lepikhin et al. 2021, alg. 1).
+
+    Returns:
+        Indices [M] into the flattened [k, N] assignments, and the number of assignments of each expert [E]; their sum
+        is M.
     """
     flat = experts.t().flatten()  # [kN]
     order = flat.argsort(stable=True)
     counts = torch.bincount(flat, minlength=num_experts)  # [E]
     if capacity is None:
-        return ExpertAssignments(order, counts)
+        return order, counts
     starts = counts.cumsum(0) - counts  # [E]
     rank = torch.arange(flat.numel(), device=flat.device) - starts.repeat_interleave(counts)  # [kN]
-    return ExpertAssignments(order[rank < capacity], counts.clamp(max=capacity))
+    return order[rank < capacity], counts.clamp(max=capacity)
 
 
 class MixtureOfExperts(nn.Module, StructuralDropout):
@@ -148,16 +141,16 @@ class MixtureOfExperts(nn.Module, StructuralDropout):
         capacity = None
         if self.training and self.config.capacity_factor is not None:
             capacity = math.ceil(self.config.capacity_factor * routing.experts.numel() / len(self.experts))
-        assigned = sort_by_expert(routing.experts, len(self.experts), capacity)
-        self._record_aux_losses(logits, routing, assigned)
-        token = assigned.order % max(x.size(0), 1)  # [M]; assignments are choice-major, so this is the token's index
-        inputs = torch.split(x.index_select(0, token), assigned.counts.tolist())
+        order, counts = sort_by_expert(routing.experts, len(self.experts), capacity)
+        self._record_aux_losses(logits, routing, counts)
+        token = order % max(x.size(0), 1)  # [M]; assignments are choice-major, so this is the token's index
+        inputs = torch.split(x.index_select(0, token), counts.tolist())
         # experts without tokens are called too, so that their gradient is zero instead of None
         out = torch.cat([expert(each) for expert, each in zip(self.experts, inputs, strict=True)])  # [M, D]
-        gates = routing.gates.t().flatten().index_select(0, assigned.order).unsqueeze(1)  # [M, 1]
+        gates = routing.gates.t().flatten().index_select(0, order).unsqueeze(1)  # [M, 1]
         return out.new_zeros(x.shape).index_add(0, token, out * gates.to(out.dtype))
 
-    def _record_aux_losses(self, logits: Tensor, routing: Routing, assigned: ExpertAssignments) -> None:
+    def _record_aux_losses(self, logits: Tensor, routing: Routing, counts: Tensor) -> None:
         aux_losses = current_aux_losses(self)
         if aux_losses is None or logits.size(0) == 0:
             return
@@ -169,7 +162,7 @@ class MixtureOfExperts(nn.Module, StructuralDropout):
             "router_z_loss": z.detach().double(),
             "expert_utilisation": utilisation(load),
             "expert_peak": load.max() * len(self.experts),
-            "dropped": 1 - assigned.counts.sum().double() / routing.experts.numel(),
+            "dropped": 1 - counts.sum().double() / routing.experts.numel(),
         }
         loss = self.config.balance_weight * balance + self.config.z_weight * z
         aux_losses.by_layer[self].append(AuxLoss(first.numel(), loss, metrics))

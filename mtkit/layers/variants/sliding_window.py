@@ -13,7 +13,7 @@ from mtkit.layers.attention import AttentionKernel, AttentionParts, SelfAttentio
 from mtkit.layers.cache import BatchedState, KVCache
 from mtkit.layers.projections import linear
 from mtkit.layers.sizes import split_heads
-from mtkit.layers.softmax import DotProductAttention, causal
+from mtkit.layers.softmax import DotProductAttention, Window, causal
 
 if TYPE_CHECKING:
     from mtkit.layers.variants.config import LongformerConfig, SlidingWindowConfigBase
@@ -92,7 +92,7 @@ class SlidingWindowAttention(AttentionKernel[KVCache]):
     def __init__(self, config: SlidingWindowConfigBase, parts: AttentionParts) -> None:
         super().__init__(config, parts)
         self.dot_product = DotProductAttention(parts.position, parts.dropout)
-        self.window = parts.window(config.window_width)
+        self.window = Window(before=config.width, after=0 if parts.causal else config.width)
         self.global_tokens = GlobalTokens(**config.global_tokens)
 
     def forward(self, q: Tensor, new: KVCache, past: KVCache | None) -> tuple[Tensor, KVCache]:
