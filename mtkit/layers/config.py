@@ -276,13 +276,9 @@ NormConfig = LayerNormConfig | RMSNormConfig | BatchNormConfig | NoNormConfig
 
 
 class ResidualConfigBase:
-    """Capabilities and defaults of a kind of residual connection; a kind overrides those that differ.
+    """Capabilities and defaults of a kind of residual connection; a kind overrides those that differ."""
 
-    Attributes:
-        norm: the norm of a sublayer.
-    """
-
-    norm: NormConfig
+    norm: NormConfig  # of a sublayer
 
     builds: ClassVar[str]
     ends_with_norm: ClassVar[bool] = False  # a sublayer normalises the sum that the next one reads

@@ -97,17 +97,11 @@ class Sublayer(nn.Module, ABC):
 
 @dataclass(frozen=True)
 class Depth:
-    """Depth of both stacks, counting shared layers as often as they are applied; initialisation may depend on it.
+    """Depth of both stacks, counting shared layers as often as they are applied; initialisation may depend on it."""
 
-    Attributes:
-        side: the stack being built.
-        encoder: number of encoder layers; 0 in a decoder-only model.
-        decoder: number of decoder layers.
-    """
-
-    side: Literal["encoder", "decoder", "decoder_only"]
-    encoder: int
-    decoder: int
+    side: Literal["encoder", "decoder", "decoder_only"]  # the stack being built
+    encoder: int  # number of encoder layers; 0 in a decoder-only model
+    decoder: int  # number of decoder layers
 
 
 class Residual(nn.Module):

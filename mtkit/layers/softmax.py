@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mtkit.layers.cache import KVCache
+from mtkit.layers.cache import MIN_KEYS, KVCache
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.positions import Position, relative_distance
 
@@ -65,9 +65,6 @@ def additive_mask(real: Tensor, dtype: torch.dtype) -> Tensor | None:
     return torch.zeros(real.shape, dtype=dtype, device=real.device).masked_fill_(~real, torch.finfo(dtype).min)
 
 
-MIN_WIDTH = 16  # floats in the widest vector registers
-
-
 def softmax(scores: Tensor) -> Tensor:
     """Softmax over the last dimension, in the type of the scores; on a CPU computed in float32 at least."""
     if scores.device.type not in ("cpu", "meta") or torch.compiler.is_compiling():
@@ -79,10 +76,10 @@ def softmax(scores: Tensor) -> Tensor:
 
 
 def _softmax(scores: Tensor) -> Tensor:
-    """Softmax of rows that are padded to MIN_WIDTH scores; the result may be a view of wider rows."""
+    """Softmax of rows that are padded to MIN_KEYS scores; the result may be a view of wider rows."""
     width, wide = scores.size(-1), torch.promote_types(scores.dtype, torch.float32)
-    if width < MIN_WIDTH:
-        scores = F.pad(scores, (0, MIN_WIDTH - width), value=float("-inf"))
+    if width < MIN_KEYS:
+        scores = F.pad(scores, (0, MIN_KEYS - width), value=float("-inf"))
     return scores.softmax(-1, dtype=wide)[..., :width].to(scores.dtype)
 
 
@@ -100,7 +97,7 @@ class _Softmax(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         (grad,), (weights,) = grads, ctx.saved_tensors
         dtype, wide = weights.dtype, torch.promote_types(weights.dtype, torch.float32)
-        if dtype == wide and weights.size(-1) >= MIN_WIDTH:
+        if dtype == wide and weights.size(-1) >= MIN_KEYS:
             return torch._softmax_backward_data(grad, weights, -1, dtype)
         grad, weights = grad.to(wide), weights.to(wide)
         product: Tensor = grad * weights

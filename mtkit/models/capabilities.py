@@ -42,13 +42,9 @@ class ModelConfigBase(ABC):
     """Capabilities of a model family, on which checks, dry runs and plots rely; a family overrides those that differ.
 
     A capability is a class variable, or a property where it depends on the keys.
-
-    Attributes:
-        kind: name of the family in recipes.
-        tied_embeddings: shared weight matrices: source, target and output embeddings; the last two; or none.
     """
 
-    kind: str
+    kind: str  # name of the family in recipes
     tied_embeddings: TieMode
 
     has_attention: ClassVar[bool] = False  # decoder steps return attention weights over the source

@@ -32,14 +32,9 @@ class TiedEmbeddings(NamedTuple):
 
 
 def build_embeddings(src_vocab: int, tgt_vocab: int, dim: int, *, tied: TieMode, bias: bool) -> TiedEmbeddings:
-    """Build embeddings and output projection of width `dim`. Press & Wolf 2017, https://arxiv.org/abs/1608.05859
+    """Build embeddings and output projection [V, dim]; only the latter may have a bias.
 
-    Args:
-        src_vocab: size of the source vocabulary.
-        tgt_vocab: size of the target vocabulary.
-        dim: D.
-        tied: matrices that share their weights.
-        bias: give the output projection a bias.
+    Press & Wolf 2017. https://arxiv.org/abs/1608.05859
 
     Raises:
         ValueError: `tied` is "all" and the vocabularies differ.

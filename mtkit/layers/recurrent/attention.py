@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -186,15 +187,10 @@ class _ScoreGradAccumulator:
     """Gradients of the keys and of v, added up over the steps of a loop; see deferred_weight_grad.py for the scheme."""
 
     def __init__(self) -> None:
-        self.steps = 0
+        self.step_numbers = count()  # of the forward pass
         self.added: set[int] = set()
         self.keys: Tensor | None = None  # [B, S, A], not yet multiplied by v
         self.v: Tensor | None = None  # [A]
-
-    def next_step(self) -> int:
-        """Return the number of the next step of the forward pass, from 0."""
-        self.steps += 1
-        return self.steps - 1
 
     def add(self, step: int, keys: Tensor, v: Tensor) -> None:
         """Add the gradients of one step.
@@ -236,7 +232,7 @@ class _ScoreStep(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, keys: Tensor, v: Tensor, accumulator: _ScoreGradAccumulator) -> Tensor:
-        ctx.accumulator, ctx.step = accumulator, accumulator.next_step()
+        ctx.accumulator, ctx.step = accumulator, next(accumulator.step_numbers)
         hidden = (keys.unsqueeze(1) + query.unsqueeze(2)).tanh_()  # [B, W, S, A]
         ctx.save_for_backward(hidden, v)
         return hidden @ v

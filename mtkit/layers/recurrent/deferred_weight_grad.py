@@ -27,6 +27,7 @@ The GradAccumulator is mutable state in the autograd graph, which no tensor show
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any, Protocol
 
 import torch
@@ -41,12 +42,7 @@ class GradAccumulator:
 
     def __init__(self) -> None:
         self.pairs: dict[int, tuple[Tensor, Tensor]] = {}
-        self.steps = 0
-
-    def next_step(self) -> int:
-        """Return the number of the next step of the forward pass, from 0."""
-        self.steps += 1
-        return self.steps - 1
+        self.step_numbers = count()  # of the forward pass
 
     def flush(self, dim: int) -> tuple[Tensor, Tensor]:
         """Concatenate the inputs and the gradients of all steps along `dim`, in order of the steps, and clear them."""
@@ -108,7 +104,7 @@ class _LinearStep(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, add: Tensor | None, accumulator: GradAccumulator
     ) -> Tensor:
-        ctx.accumulator, ctx.step = accumulator, accumulator.next_step()
+        ctx.accumulator, ctx.step = accumulator, next(accumulator.step_numbers)
         ctx.x_dtype, ctx.add_dtype = x.dtype, None if add is None else add.dtype
         x = x.to(weight.dtype)
         ctx.save_for_backward(x, weight)
@@ -159,7 +155,7 @@ class _BmmStep(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, accumulator: GradAccumulator) -> Tensor:
-        ctx.accumulator, ctx.step = accumulator, accumulator.next_step()
+        ctx.accumulator, ctx.step = accumulator, next(accumulator.step_numbers)
         ctx.save_for_backward(left, right)
         return left @ right
 

@@ -5,8 +5,8 @@ A padded position leaves the state unchanged, wherever it is. The states of a se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, cast
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -58,10 +58,6 @@ class RecurrentLayer(nn.Module):
             return x.new_zeros(x.size(0), 0, self.cell.d_state), state
         return torch.stack(outputs[::-1] if self.reverse else outputs, 1), state
 
-    def step(self, x: Tensor, state: CellState) -> CellState:
-        """Run one step: x [rows, d_in]."""
-        return self.cell.make_step_fn()(self.cell.input_proj(x), state)
-
 
 class BidirectionalLayer(nn.Module):
     """Two recurrent layers, one in each direction, with concatenated outputs. Schuster & Paliwal 1997."""
@@ -98,14 +94,9 @@ class ResidualConnection(Connection):
         return self.norm(x + y)  # type: ignore[no-any-return]
 
 
-class StackStepFn(Protocol):
-    """Transition of a stack inside a loop."""
-
-    def __call__(
-        self, x: Tensor, states: tuple[CellState, ...], add: Tensor | None = None
-    ) -> tuple[Tensor, tuple[CellState, ...]]:
-        """x [rows, d_in] -> [rows, D] and the next states; `add` [rows, gates·D] adds to the lowest layer's gates."""
-        ...
+# Transition of a stack in a loop: x [rows, d_in], states, and an addition to the lowest layer's gates [rows, gates·D]
+# or None -> [rows, D] and the next states.
+StackStepFn = Callable[[Tensor, tuple[CellState, ...], Tensor | None], tuple[Tensor, tuple[CellState, ...]]]
 
 
 class RecurrentStack(LayerStack):
@@ -144,7 +135,7 @@ class RecurrentStack(LayerStack):
         ]
 
         def stack_step(
-            x: Tensor, states: tuple[CellState, ...], add: Tensor | None = None
+            x: Tensor, states: tuple[CellState, ...], add: Tensor | None
         ) -> tuple[Tensor, tuple[CellState, ...]]:
             next_states = []
             for i, ((input_proj, step, connection), state) in enumerate(zip(layers, states, strict=True)):
@@ -156,7 +147,7 @@ class RecurrentStack(LayerStack):
 
     def step(self, x: Tensor, states: tuple[CellState, ...]) -> tuple[Tensor, tuple[CellState, ...]]:
         """Run one step: x [rows, d_in] -> [rows, D] and the next states."""
-        return self.make_step_fn()(x, states)
+        return self.make_step_fn()(x, states, None)
 
 
 class RecurrentEncoder(LayerStack):

@@ -162,7 +162,6 @@ class LuongRNN(AttentionalRNN):
     ) -> None:
         super().__init__(embeddings, encoder, bridges, dropout)
         self.decoder = decoder
-        self.readout_width = embeddings.output.in_features
         self.attention = attention
         self.readout = readout
 

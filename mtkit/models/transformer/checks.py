@@ -105,20 +105,18 @@ class HeadCounts:
     """Head counts of a stack's layers (None: `num_heads` in all), and what they depend on.
 
     Attributes:
-        key: of the recipe.
         attention: self-attention of the stack; None for cross-attention.
         positions: position encoding of the stack; None for cross-attention.
     """
 
-    key: str
     counts: Sequence[int] | None
     layers: int
     attention: AttentionConfig | None
     positions: PositionConfig | None
     sharing: SharingConfig
 
-    def check(self, *, num_heads: int, num_kv_heads: int | None) -> None:
-        """Check the counts.
+    def check(self, key: str, *, num_heads: int, num_kv_heads: int | None) -> None:
+        """Check the counts, which this key of the recipe sets.
 
         Raises:
             ValueError: the number of counts is not that of the layers, a count is not in 1 ... num_heads, or another
@@ -127,9 +125,9 @@ class HeadCounts:
         if self.counts is None:
             return
         if len(self.counts) != self.layers:
-            raise ValueError(f"{self.key}: {len(self.counts)} counts for {self.layers} layers; give one for each layer")
+            raise ValueError(f"{key}: {len(self.counts)} counts for {self.layers} layers; give one for each layer")
         if not all(1 <= count <= num_heads for count in self.counts):
-            raise ValueError(f"{self.key}: {list(self.counts)} has a count outside 1 to num_heads {num_heads}")
+            raise ValueError(f"{key}: {list(self.counts)} has a count outside 1 to num_heads {num_heads}")
         needs_equal = {
             "num_kv_heads": num_kv_heads is not None,
             "layers that share weights": self.sharing.shares_layers,
@@ -137,7 +135,7 @@ class HeadCounts:
             "positions with a bias for each head": self.positions is not None and self.positions.needs_scores,
         }
         if reasons := [reason for reason, holds in needs_equal.items() if holds]:
-            raise ValueError(f"{self.key}: cannot be combined with {', '.join(reasons)}; omit it")
+            raise ValueError(f"{key}: cannot be combined with {', '.join(reasons)}; omit it")
 
     def of_layer(self, index: int) -> int | None:
         """The count of a layer; None: `num_heads`."""

@@ -317,11 +317,11 @@ class TransformerConfig(TransformerLayerConfig):
         self._orders()
         for stack in self.position_stacks():
             stack.check()
-        for each in self.head_counts().values():
-            each.check(num_heads=self.num_heads, num_kv_heads=self.num_kv_heads)
+        for key, each in self.head_counts().items():
+            each.check(key, num_heads=self.num_heads, num_kv_heads=self.num_kv_heads)
             if self.head_gates is not None:  # its heads could not be removed afterwards
-                gated = replace(each, key="head_gates", counts=each.counts or [1] * each.layers)
-                gated.check(num_heads=self.num_heads, num_kv_heads=self.num_kv_heads)
+                gated = replace(each, counts=each.counts or [1] * each.layers)
+                gated.check("head_gates", num_heads=self.num_heads, num_kv_heads=self.num_kv_heads)
 
     def head_counts(self) -> dict[str, HeadCounts]:
         """Head counts of each kind of attention, by the key that sets them."""
@@ -329,9 +329,9 @@ class TransformerConfig(TransformerLayerConfig):
         decoder = (self.decoder_layers, self.decoder_attention, self.decoder_positions, self.decoder_sharing)
         cross = (self.decoder_layers, None, None, self.decoder_sharing)
         return {
-            "encoder_heads": HeadCounts("encoder_heads", self.encoder_heads, *encoder),
-            "decoder_heads": HeadCounts("decoder_heads", self.decoder_heads, *decoder),
-            "cross_heads": HeadCounts("cross_heads", self.cross_heads, *cross),
+            "encoder_heads": HeadCounts(self.encoder_heads, *encoder),
+            "decoder_heads": HeadCounts(self.decoder_heads, *decoder),
+            "cross_heads": HeadCounts(self.cross_heads, *cross),
         }
 
     def position_stacks(self) -> tuple[StackChoice, StackChoice]:

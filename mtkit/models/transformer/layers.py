@@ -86,14 +86,8 @@ class DecoderLayer(nn.Module):
 def attend_to_source(attention: CrossAttention, x: Tensor, pos: Tensor, memory: KVCache) -> tuple[Tensor, Tensor]:
     """Attend from the W hypotheses of each sentence to its one row of memory.
 
-    Args:
-        attention: cross-attention.
-        x: [rows, T, D], where rows = B·W and the memory has B rows.
-        pos: [rows, T].
-        memory: projected keys and values of the source.
-
-    Returns:
-        [rows, T, D], and the weights over the source [B, H, W·T, S].
+    x [rows, T, D] at pos [rows, T], where rows = B·W and the memory has B rows -> [rows, T, D], and the weights over
+    the source [B, H, W·T, S].
     """
     rows, length, width = x.shape
     sentences = memory.pos.size(0)

@@ -38,10 +38,6 @@ class EncoderMemory(BatchedState):
 
     layers: tuple[KVCache, ...]
 
-    def layer(self, index: int) -> KVCache:
-        """Keys and values for the layer of this index."""
-        return self.layers[index]
-
 
 class Transformer(TranslationModel):
     """Encoder and decoder. `start` and `step` run the layers of training on one token at a time."""
@@ -88,7 +84,7 @@ class Transformer(TranslationModel):
         x, attention = self.tgt_embedding(target.ids, target.pos), None
         for depth in self.decoder.sample_depths():
             index = self.decoder.order[depth]
-            layer, keys = self.decoder[index], memory.layer(index)
+            layer, keys = self.decoder[index], memory.layers[index]
             x, _, weights = self.decoder.call_layer(layer, x, target.pos, keys, real=target.real)
             if depth == self.alignment_layer:
                 attention = weights
@@ -123,7 +119,7 @@ class Transformer(TranslationModel):
         x = self.tgt_embedding(token.unsqueeze(1), pos[:1])  # [rows, 1, D]; all hypotheses have the same length
         layers, attention = [], None
         for depth, index in enumerate(self.decoder.order):
-            x, layer_state, weights = self.decoder[index](x, pos, memory.layer(index), past=cache.layers[depth])
+            x, layer_state, weights = self.decoder[index](x, pos, memory.layers[index], past=cache.layers[depth])
             layers.append(layer_state)
             if depth == self.alignment_layer:
                 attention = to_hypotheses(weights, 1).squeeze(2)  # [rows, H, S]

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from mtkit.layers.softmax import MIN_WIDTH, softmax
+from mtkit.layers.cache import MIN_KEYS
+from mtkit.layers.softmax import softmax
 
-WIDTHS = [1, 7, MIN_WIDTH - 1, MIN_WIDTH, MIN_WIDTH + 5]
+WIDTHS = [1, 7, MIN_KEYS - 1, MIN_KEYS, MIN_KEYS + 5]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
