@@ -408,11 +408,12 @@ class SharedPrefixCache(AttentionCache):
             if live is not None:
                 index, mask = live
                 kv = kv.gather(index)
-        # A new token belongs to its own hypothesis alone: 0 on the diagonal, hidden from the W - 1 others.
-        own = mask.new_full((self.beam_size, self.beam_size), torch.finfo(mask.dtype).min).fill_diagonal_(0)  # [W, W]
+        # A new token belongs to its hypothesis alone: 0 on the diagonal, hidden from the W - 1 others.
+        new_mask = mask.new_full((self.beam_size, self.beam_size), torch.finfo(mask.dtype).min)  # [W, W]
+        new_mask = new_mask.fill_diagonal_(0)
         if new.length > self.beam_size:
-            own = own.repeat_interleave(new.length // self.beam_size, dim=1)  # [W, W·T]
-        mask = torch.cat([mask, own.expand(self.num_sentences, -1, -1)], dim=2)  # [N, W, M + W·T]
+            new_mask = new_mask.repeat_interleave(new.length // self.beam_size, dim=1)  # [W, W·T]
+        mask = torch.cat([mask, new_mask.expand(self.num_sentences, -1, -1)], dim=2)  # [N, W, M + W·T]
         return SharedPrefixCache(kv.append(new), mask)
 
     def visible(self, pattern: AttentionPattern, q_pos: Tensor) -> Tensor | None:

@@ -29,7 +29,7 @@ from mtkit.errors import UsageError
 
 def is_autocast_on(x: Tensor) -> bool:
     """Return whether autocast is on for the device of `x`."""
-    return _has_autocast(x.device.type) and torch.is_autocast_enabled(x.device.type)
+    return x.device.type != "meta" and torch.is_autocast_enabled(x.device.type)
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
@@ -39,13 +39,8 @@ def compute_dtype(x: Tensor) -> torch.dtype:
 
 def no_autocast(x: Tensor) -> AbstractContextManager[object]:
     """Return a context without autocast on the device of `x`."""
-    device = x.device.type
-    return torch.autocast(device, enabled=False) if _has_autocast(device) else nullcontext()
-
-
-def _has_autocast(device: str) -> bool:
-    """Return whether autocast knows a type of device; torch.amp.is_autocast_available breaks graphs in torch 2.11."""
-    return device != "meta"
+    device = x.device.type  # torch.amp.is_autocast_available, which is false of "meta", breaks graphs in torch 2.11
+    return nullcontext() if device == "meta" else torch.autocast(device, enabled=False)
 
 
 Library = Literal["blas", "onednn"]

@@ -12,7 +12,7 @@ from torch import Tensor
 from mtkit.layers.attention import AttentionKernel, AttentionParts
 from mtkit.layers.cache import KVCache
 from mtkit.layers.softmax import DotProductAttention
-from mtkit.layers.variants.sliding_window import GatheredTokens, by_position, gather_tokens
+from mtkit.layers.variants.sliding_window import GatheredTokens, by_position
 
 if TYPE_CHECKING:
     from mtkit.layers.variants.config import BinaryPartitionConfig
@@ -98,7 +98,7 @@ class BinaryPartitionAttention(AttentionKernel[KVCache]):
             return q.new_zeros(*q.shape[:3], new.v.size(3)), cache
         # Spans are runs of neighbours in the sentence, so tokens are ordered by position, padding last.
         order = by_position(cache)
-        kv = gather_tokens(cache, order)
+        kv = cache.gather(order.index)
         nodes = Nodes.of(kv)
         if past is None and cache.length > BLOCK:
             y = self.attend_blocked(order.gather(q, 2), kv.pos, nodes)

@@ -147,8 +147,8 @@ class LSHKernel(AttentionKernel[KVCache]):
             is_same = q_bucket.unsqueeze(-1) == rounds.context(q_bucket).unsqueeze(-2)
             seen = is_same & ((distance == 0) | (distance == 1))
             count += seen
-            is_own_round = torch.arange(bucket.size(2), device=real.device).view(1, 1, -1, 1, 1, 1) == other
-            shown = shown | (seen & is_own_round)
+            is_this_round = torch.arange(bucket.size(2), device=real.device).view(1, 1, -1, 1, 1, 1) == other
+            shown = shown | (seen & is_this_round)
         bias = -count.clamp(min=1).to(dtype).log()  # [B, H, R, N, C, 2C]
         bias = bias.masked_fill(number.unsqueeze(-1) == k_number.unsqueeze(-2), SELF_PENALTY)
         return bias.masked_fill(~(shown & is_key.unsqueeze(-2)), HIDDEN)

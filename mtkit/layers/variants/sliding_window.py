@@ -124,7 +124,7 @@ class SlidingWindowAttention(AttentionKernel[KVCache]):
             return self.attend_blocked(q, kv, is_global)
         # Padding between tokens, or a permutation: blocks need neighbours in position to be neighbours in memory.
         order = by_position(kv)
-        y = self.attend_blocked(order.gather(q, 2), gather_tokens(kv, order), order.gather(is_global, 1))
+        y = self.attend_blocked(order.gather(q, 2), kv.gather(order.index), order.gather(is_global, 1))
         return GatheredTokens(order.index.argsort(1), order.real).gather(y, 2)
 
     def attend_blocked(self, q: Tensor, kv: KVCache, is_global: Tensor) -> Tensor:
@@ -173,12 +173,6 @@ def by_position(kv: KVCache) -> GatheredTokens:
     real = torch.ones_like(kv.pos, dtype=torch.bool) if kv.real is None else kv.real
     index = kv.pos.masked_fill(~real, torch.iinfo(kv.pos.dtype).max).argsort(dim=1, stable=True)
     return GatheredTokens(index, torch.ones_like(real))
-
-
-def gather_tokens(kv: KVCache, tokens: GatheredTokens) -> KVCache:
-    """Keys, values, positions and padding of the selected tokens."""
-    real = None if kv.real is None else tokens.gather(kv.real, 1)
-    return KVCache.of(tokens.gather(kv.k, 2), tokens.gather(kv.v, 2), tokens.gather(kv.pos, 1), real)
 
 
 @dataclass(frozen=True)
@@ -261,20 +255,15 @@ class LongformerAttention(SelfAttention):
         is_global = self.global_tokens.mask(pos, real)  # [B, T]
         y = self.attend_all(q, new, is_global)  # [B, H, T, K]
         tokens = GatheredTokens.of(is_global)
-        global_y = self._attend_globally(x, new, tokens)  # [B, H, M, K]
-        # a sequence with fewer than M global tokens keeps the other results as they are
+        # the M global tokens attend to all tokens, by projections of their own
+        global_pos = tokens.gather(pos, 1)  # [B, M]
+        q = self.query_norm(split_heads(self.global_query(tokens.gather(x, 1)), self.heads.num_heads))  # [B, H, M, K]
+        projected, groups, values = self.global_key_value(x), self.heads.num_kv_heads, self.heads.value_width
+        k, v = split_heads(projected[..., :-values], groups), split_heads(projected[..., -values:], groups)
+        kv = KVCache.of(self.position.rotate(self.key_norm(k), pos), v, pos, real)
+        visible = None if real is None else real[:, None, None, :]  # [B, 1, 1, T]
+        global_y, _ = self.dot_product(self.position.rotate(q, global_pos), global_pos, kv, visible)  # [B, H, M, K]
+        # a sequence with fewer than M of them keeps the results of its other tokens
         global_y = torch.where(tokens.real[:, None, :, None], global_y, tokens.gather(y, 2)).to(y.dtype)
         index = tokens.index[:, None, :, None].expand_as(global_y)
         return self.join(y.scatter(2, index, global_y)), new
-
-    def _attend_globally(self, x: Tensor, new: KVCache, tokens: GatheredTokens) -> Tensor:
-        """Attention of M global tokens to all tokens, [B, H, M, K]."""
-        pos = tokens.gather(new.pos, 1)  # [B, M]
-        q = self.query_norm(split_heads(self.global_query(tokens.gather(x, 1)), self.heads.num_heads))  # [B, H, M, K]
-        projected, groups = self.global_key_value(x), self.heads.num_kv_heads
-        values = self.heads.value_width
-        k, v = split_heads(projected[..., :-values], groups), split_heads(projected[..., -values:], groups)
-        kv = KVCache.of(self.position.rotate(self.key_norm(k), new.pos), v, new.pos, new.real)
-        visible = None if new.real is None else new.real[:, None, None, :]  # [B, 1, 1, T]
-        y: Tensor = self.dot_product(self.position.rotate(q, pos), pos, kv, visible)[0]
-        return y
