@@ -140,38 +140,8 @@ class GrowableBuffer:
         return change(self.data) if self.data.stride(3) == 1 else change(self.data.mT).mT
 
 
-class AttentionCache(AttentionState):
-    """Interface of the states that store keys and values: KVCache, SharedPrefixCache.
-
-    Attention sees a batch of sequences of keys and queries with as many rows.
-
-    Attributes:
-        kv: keys and values, one row per sequence.
-    """
-
-    kv: KVCache
-
-    @property
-    def beam_size(self) -> int:
-        """W, the hypotheses that share one row of `kv`."""
-        raise NotImplementedError
-
-    def append(self, new: KVCache) -> Self:
-        """The cache with T more tokens of each hypothesis, [N, G, W·T, K]; none of them is padding."""
-        raise NotImplementedError
-
-    def visible(self, pattern: AttentionPattern, q_pos: Tensor) -> Tensor | None:
-        """Attention mask of queries at q_pos [N, W·T].
-
-        Returns:
-            Bool [N, 1, 1 or W·T, S], True where a key may be attended to; or a mask of the scores' type that is added
-            to them; or None if every key is visible.
-        """
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
-class KVCache(AttentionCache):
+class KVCache(AttentionState):
     """Keys and values [rows, G, S, K] with the positions of their tokens.
 
     Attributes:
@@ -209,13 +179,13 @@ class KVCache(AttentionCache):
         return cls(keys=keys, vals=vals, length=length, pos=pos, real=real)
 
     @property
-    def kv(self) -> KVCache:  # type: ignore[override]
-        """The cache itself."""
+    def kv(self) -> KVCache:
+        """The cache itself, as the keys and values that attention reads."""
         return self
 
     @property
     def beam_size(self) -> int:
-        """One: every hypothesis has a row."""
+        """One hypothesis has each row of `kv`."""
         return 1
 
     @property
@@ -268,7 +238,12 @@ class KVCache(AttentionCache):
         return max(length, min(MIN_KEYS, data.size(2)))
 
     def visible(self, pattern: AttentionPattern, q_pos: Tensor) -> Tensor | None:
-        """See AttentionCache: what the pattern shows, without padding."""
+        """Attention mask of queries at q_pos [rows, T]: what the pattern shows, without padding.
+
+        Returns:
+            Bool [rows, 1, 1 or T, S], True where a key may be attended to; or a mask of the scores' type that is added
+            to them; or None if every key is visible.
+        """
         visible = pattern(q_pos, self.pos)  # [rows, T, S] or None
         if self.real is None:
             return None if visible is None else visible.unsqueeze(1)
@@ -349,7 +324,7 @@ def _concat_rows(parts: Sequence[Tensor], length: int, *, transposed: bool = Fal
 
 
 @dataclass(frozen=True)
-class SharedPrefixCache(AttentionCache):
+class SharedPrefixCache(AttentionState):
     """Keys and values of all tokens of N sentences, each token stored once, and an ancestry mask per hypothesis.
 
     Hypotheses with a common prefix share its cached keys. Reordering beams therefore updates only the ancestry mask
@@ -374,7 +349,7 @@ class SharedPrefixCache(AttentionCache):
 
     @property
     def beam_size(self) -> int:
-        """W."""
+        """W, the hypotheses that share one row of `kv`."""
         return 1 if self.mask is None else self.mask.size(1)
 
     def index_select(self, rows: Tensor) -> SharedPrefixCache:
@@ -398,7 +373,7 @@ class SharedPrefixCache(AttentionCache):
         return x if self.mask is None else x.reshape(self.num_sentences, self.beam_size * x.size(1), *x.shape[2:])
 
     def append(self, new: KVCache) -> SharedPrefixCache:
-        """See AttentionCache: T more tokens of each hypothesis, [N, G, W·T, K]."""
+        """The cache with T more tokens of each hypothesis, [N, G, W·T, K]; none of them is padding."""
         if self.mask is None:
             return SharedPrefixCache(self.kv.append(new))
         kv, mask = self.kv, self.mask
@@ -417,7 +392,7 @@ class SharedPrefixCache(AttentionCache):
         return SharedPrefixCache(kv.append(new), mask)
 
     def visible(self, pattern: AttentionPattern, q_pos: Tensor) -> Tensor | None:
-        """See AttentionCache: what the pattern shows of a hypothesis' own tokens."""
+        """See KVCache: what the pattern shows of the tokens of a query's hypothesis; q_pos [N, W·T]."""
         visible = self.kv.visible(pattern, q_pos)
         if self.mask is None:
             return visible
@@ -426,6 +401,11 @@ class SharedPrefixCache(AttentionCache):
             ancestry = ancestry.repeat_interleave(q_pos.size(1) // self.beam_size, dim=1)
         ancestry = ancestry.unsqueeze(1)  # [N, 1, W·T, M]
         return ancestry if visible is None else torch.where(visible, ancestry, torch.finfo(ancestry.dtype).min)
+
+
+# States of self-attention with a key and a value for each token. Attention sees a batch of sequences, the rows of `kv`,
+# and as many queries of each as its `beam_size` hypotheses have new tokens.
+AttentionCache = KVCache | SharedPrefixCache
 
 
 def live_slots(mask: Tensor) -> tuple[Tensor, Tensor] | None:

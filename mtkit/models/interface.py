@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
@@ -36,12 +36,9 @@ class Losses:
         return Losses(self.sum * 0, 0, {name: value * 0 for name, value in self.extra.items()})
 
 
-class Objective(Protocol):
-    """Function that runs inside the model's forward; see TrainingObjective in training/objectives/interface.py."""
-
-    def __call__(self, model: TranslationModel, batch: Batch) -> Losses:
-        """Compute the losses of one micro-batch; `sum` is minimised, `extra` is logged."""
-        ...
+# Losses of one micro-batch, computed inside the model's forward: `sum` is minimised, `extra` is logged. See
+# TrainingObjective in training/objectives/interface.py.
+Objective = Callable[["TranslationModel", Batch], Losses]
 
 
 class TranslationModel(nn.Module, ABC):

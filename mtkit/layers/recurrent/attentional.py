@@ -16,7 +16,7 @@ from mtkit.layers.projections import linear
 from mtkit.layers.recurrent.attention import Annotations, RecurrentAttention
 from mtkit.layers.recurrent.cells import Cell, CellState
 from mtkit.layers.recurrent.deferred_weight_grad import concat_features, recurrent_linear
-from mtkit.layers.recurrent.stack import Connection, RecurrentStack, step_masks
+from mtkit.layers.recurrent.stack import Connection, RecurrentLayer, RecurrentStack, step_masks
 
 if TYPE_CHECKING:
     from mtkit.layers.recurrent.config import MaxoutReadoutConfig, TanhReadoutConfig
@@ -81,15 +81,11 @@ class InputFeedingStack(nn.Module):
     """
 
     def __init__(
-        self,
-        stack: RecurrentStack,
-        attention: RecurrentAttention,
-        readout: Readout,
-        *,
-        d_attentional: int,
-        d_gates: int,
+        self, stack: RecurrentStack, attention: RecurrentAttention, readout: Readout, d_attentional: int
     ) -> None:
         super().__init__()
+        lowest: RecurrentLayer = stack.layers[0]  # type: ignore[assignment]
+        d_gates = lowest.cell.input_proj.out_features
         self.stack = stack
         self.attention = attention
         self.readout = readout

@@ -255,11 +255,10 @@ class AttentionRNNConfig(RNNConfig):
                 dropout=self.build_dropout(),
             )
         readout = self.readout.build(d_readout, self.d_embed)
-        d_gates = cells[0].input_proj.out_features
         return InputFeedingRNN(
             embeddings,
             encoder,
-            decoder=InputFeedingStack(stack, attention, readout, d_attentional=self.d_embed, d_gates=d_gates),
+            decoder=InputFeedingStack(stack, attention, readout, self.d_embed),
             bridges=[Bridge(d_end, cell) for cell in cells],
             dropout=self.build_dropout(),
         )
