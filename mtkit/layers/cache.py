@@ -28,7 +28,7 @@ class BatchedState:
 
     def index_select(self, rows: Tensor) -> Self:
         """Select the rows [N] of every tensor, in that order. `self` stays valid."""
-        return replace(self, **{f.name: _index_select(getattr(self, f.name), rows) for f in fields(self)})
+        return self._map(lambda tensor: tensor.index_select(0, rows), lambda state: state.index_select(rows))
 
     def compact_(self, sentences: Tensor, num_sentences: int) -> Self:
         """Drop all but some sentences. `self` must not be used afterwards: its memory may have been overwritten.
@@ -37,9 +37,22 @@ class BatchedState:
             sentences: [N], the sentences to keep, in their new order.
             num_sentences: B; every sentence has the same number of consecutive rows.
         """
-        return replace(
-            self, **{f.name: _compact(getattr(self, f.name), sentences, num_sentences) for f in fields(self)}
+        return self._map(
+            lambda tensor: tensor.index_select(0, row_indices(sentences, num_sentences, tensor.size(0))),
+            lambda state: state.compact_(sentences, num_sentences),
         )
+
+    def _map(self, of_tensor: Callable[[Tensor], Tensor], of_state: Callable[[BatchedState], BatchedState]) -> Self:
+        """This state with the results for all tensors and states that its fields hold."""
+
+        def changed(value: Any) -> Any:
+            if isinstance(value, Tensor):
+                return of_tensor(value)
+            if isinstance(value, BatchedState):
+                return of_state(value)
+            return tuple(map(changed, value)) if isinstance(value, tuple) else value
+
+        return replace(self, **{field.name: changed(getattr(self, field.name)) for field in fields(self)})
 
 
 @dataclass(frozen=True)
@@ -62,26 +75,6 @@ def row_indices(sentences: Tensor, num_sentences: int, num_rows: int) -> Tensor:
         return sentences
     width = num_rows // max(1, num_sentences)
     return (sentences.unsqueeze(1) * width + torch.arange(width, device=sentences.device)).flatten()
-
-
-def _index_select(value: Any, rows: Tensor) -> Any:
-    if isinstance(value, Tensor):
-        return value.index_select(0, rows)
-    if isinstance(value, BatchedState):
-        return value.index_select(rows)
-    if isinstance(value, tuple):
-        return tuple(_index_select(item, rows) for item in value)
-    return value
-
-
-def _compact(value: Any, sentences: Tensor, num_sentences: int) -> Any:
-    if isinstance(value, Tensor):
-        return value.index_select(0, row_indices(sentences, num_sentences, value.size(0)))
-    if isinstance(value, BatchedState):
-        return value.compact_(sentences, num_sentences)
-    if isinstance(value, tuple):
-        return tuple(_compact(item, sentences, num_sentences) for item in value)
-    return value
 
 
 # Called with the positions of queries [B, T] and of keys [B, S]: visibility [B, T, S], True where a query may attend to
