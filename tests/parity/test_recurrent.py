@@ -88,7 +88,7 @@ def test_steps_equal_the_whole_sequence(config):
     whole, end = layer(x)
     state = layer.cell.zero_state(x)
     for t in range(T):
-        state = layer.cell.make_step_fn()(layer.cell.input_proj(x[:, t]), state)
+        state = layer.step(x[:, t], state)
         assert_close(state.h, whole[:, t])
     assert_close(state.h, end.h)
 

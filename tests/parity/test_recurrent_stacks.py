@@ -114,5 +114,5 @@ def test_layer_norm_cells_step_by_step_equal_the_whole_sequence(config):
     whole, _ = layer(x)
     state = layer.cell.zero_state(x)
     for t in range(T):
-        state = layer.cell.make_step_fn()(layer.cell.input_proj(x[:, t]), state)
+        state = layer.step(x[:, t], state)
         assert_close(state.h, whole[:, t])

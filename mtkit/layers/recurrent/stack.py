@@ -58,6 +58,10 @@ class RecurrentLayer(nn.Module):
             return x.new_zeros(x.size(0), 0, self.cell.d_state), state
         return torch.stack(outputs[::-1] if self.reverse else outputs, 1), state
 
+    def step(self, x: Tensor, state: CellState) -> CellState:
+        """Run one step: x [rows, d_in]."""
+        return self.cell.make_step_fn()(self.cell.input_proj(x), state)
+
 
 class BidirectionalLayer(nn.Module):
     """Two recurrent layers, one in each direction, with concatenated outputs. Schuster & Paliwal 1997."""
