@@ -101,7 +101,9 @@ def train_bpe(
     config = _config(model_type or "bpe", min_frequency or 1, pad_to_multiple_of or 1)
     paths = [Path(file) for file in files]
     forbid_repeated("train-bpe", paths)
-    for size in sizes if output is not None else ():
+    for size in sizes:
+        if output is None:  # a sweep that writes nothing
+            break
         prefix = _sized_prefix(output, size, is_sweep=sweep is not None)
         for ending in ("model", "vocab"):
             forbid_overwriting_input("train-bpe", prefix.with_name(f"{prefix.name}.{ending}"), paths, option="-o")
