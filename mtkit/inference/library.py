@@ -1,19 +1,22 @@
-"""Loading of the native library, which comes compiled with the package for several instruction sets.
+"""The native library: its loading, and work in it on several threads, since its functions release Python's lock.
 
-A library is loaded from the package's own folder only, if its bytes have the hash in its name and it was compiled from
-the C sources beside it. `hatch_build.py` compiles them when a wheel is made. The best library for the processor is
-used, or that of MTKIT_NATIVE. Without one, torch computes.
+It comes compiled with the package for several instruction sets. A library is loaded from the package's folder only, if
+its bytes have the hash in its name and it was compiled from the C sources beside it. `hatch_build.py` compiles them
+when a wheel is made. The best library for the processor is used, or that of MTKIT_NATIVE. Without one, torch computes.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from ctypes import POINTER, c_double, c_float, c_int, c_int32, c_int64, c_void_p
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
+from itertools import pairwise
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from mtkit.inference.sources import (
@@ -127,16 +130,15 @@ def define(structures: Mapping[str, list[Field]]) -> dict[str, type[ctypes.Struc
     """The classes of structures, each of which may contain and point to those before it."""
     defined: dict[str, type[ctypes.Structure]] = {}
     for name, fields in structures.items():
-        types = [_type(field, defined) for field in fields]
-        layout = [(field.name, each) for field, each in zip(fields, types, strict=True)]
+        layout: list[tuple[str, Any]] = []
+        for field in fields:
+            known: Any = defined.get(field.type)
+            if field.is_pointer:
+                layout.append((field.name, POINTER(known) if known else c_void_p))
+            else:
+                layout.append((field.name, known or _TYPES[field.type]))
         defined[name] = type(name, (ctypes.Structure,), {"_fields_": layout})
     return defined
-
-
-def _type(field: Field, defined: Mapping[str, type[ctypes.Structure]]) -> Any:
-    if not field.is_pointer:
-        return defined.get(field.type) or _TYPES[field.type]
-    return POINTER(defined[field.type]) if field.type in defined else c_void_p
 
 
 def field_names(structure: type[ctypes.Structure]) -> list[str]:
@@ -183,3 +185,66 @@ def declare(library: ctypes.CDLL) -> ctypes.CDLL:
             raise ValueError(f"{name} has another size in the native library")
         index += 1
     return library
+
+
+MIN_ROWS = 8  # of a thread: fewer take less time than another thread needs to begin
+
+
+def run_in_chunks(work: Callable[[int, int], object], count: int, threads: int) -> None:
+    """Call `work(first, number)` for chunks of `count` rows, side by side.
+
+    Returns or raises only after all chunks have ended: they write to memory of the caller.
+    """
+    chunks = min(threads, max(1, count // MIN_ROWS))
+    bounds = pairwise(count * i // chunks for i in range(chunks + 1))
+    run_together([partial(work, first, last - first) for first, last in bounds])
+
+
+def run_together(tasks: Sequence[Callable[[], object]], stop: Callable[[], None] = lambda: None) -> None:
+    """Run tasks side by side, the first one on the calling thread; returns or raises only after all have ended.
+
+    Args:
+        tasks: what to run.
+        stop: asks the tasks to end soon; called after an error or an interruption on the calling thread.
+    """
+    futures: list[Future[None]] = []
+    begin = Event()
+
+    def run(task: Callable[[], object]) -> None:
+        begin.wait()
+        if len(futures) == len(tasks) - 1:  # less after an interruption: the caller has not waited
+            task()
+
+    try:
+        try:
+            for task in tasks[1:]:
+                futures.append(_pool(os.getpid(), len(tasks)).submit(run, task))
+        finally:
+            begin.set()
+        tasks[0]()
+    except BaseException:
+        stop()
+        raise
+    finally:
+        _wait_for_all(futures, stop)
+    for future in futures:
+        future.result()
+
+
+def _wait_for_all(futures: Sequence[Future[None]], stop: Callable[[], None]) -> None:
+    """Wait for the end of all, also after an interruption, which is raised then."""
+    interruption: BaseException | None = None
+    while not all(future.done() for future in futures):
+        try:
+            wait(futures, timeout=0.2)  # a signal that another thread received is handled after it
+        except BaseException as error:  # of a signal; the tasks still write to memory of the caller
+            interruption = error
+            stop()
+    if interruption is not None:
+        raise interruption
+
+
+@cache
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads of one process: a copy of a process has none."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="mtkit-native")

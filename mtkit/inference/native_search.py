@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.inference.library import CONSTANTS, Constraints, SamplingSettings, Task, field_names
+from mtkit.inference.library import CONSTANTS, MIN_ROWS, Constraints, SamplingSettings, Task, field_names, run_together
 from mtkit.inference.packed_model import PackedTransformer
 from mtkit.inference.packing import address, check
-from mtkit.inference.threads import MIN_ROWS, run_together
 from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SearchSettings, SentenceRequest, SpecialIds
 from mtkit.search.support import options
@@ -75,7 +74,11 @@ class NativeSearch:
         )
         inputs = self._inputs(requests, states, source_lengths)
         constraints, kept = self._constraints(requests)
-        sampling = self._sampling(requests)
+        sampling, sentence_ids = None, np.array([request.sentence_id for request in requests], dtype=np.int64)
+        if self.is_sampling:
+            names = [name for name in field_names(SamplingSettings) if name != "sentence_ids"]
+            numbers = {name: getattr(self.settings.config.method, name) for name in names}
+            sampling = SamplingSettings(sentence_ids=address(sentence_ids), **numbers)
         pruned = self.model.pruned if self.is_greedy and constraints is None else None
         with_log_probs = pruned is None or self.settings.with_log_probs or self.settings.num_alternatives > 0
         arrays = {**inputs, **results.arrays}
@@ -84,7 +87,7 @@ class NativeSearch:
             output=ctypes.pointer(self.model.output.linear),
             pruned=None if pruned is None else ctypes.pointer(pruned.structure),
             constraints=None if constraints is None else ctypes.pointer(constraints),
-            sampling=None if sampling is None else ctypes.pointer(sampling[0]),
+            sampling=None if sampling is None else ctypes.pointer(sampling),
             **{name: address(array) for name, array in arrays.items()},
             embedding_scale=self.model.embedding_scale,
             num_banned=len(self._banned),
@@ -100,7 +103,7 @@ class NativeSearch:
             **self._task_options,
         )
         self._run(task, len(requests))
-        del kept  # what the constraints point to
+        del kept, sentence_ids  # what the constraints and the settings of sampling point to
         if not with_log_probs:
             results.arrays["log_probs"].fill(math.nan)
             results.arrays["scores"].fill(math.nan)
@@ -155,15 +158,6 @@ class NativeSearch:
             **self._constraint_options,
         )
         return constraints, (prefixes, excluded, text_bytes)
-
-    def _sampling(self, requests: Sequence[SentenceRequest]) -> tuple[ctypes.Structure, Any] | None:
-        """The settings of sampling, and the memory that they point to; None: it is another search."""
-        method: Any = self.settings.config.method
-        if not self.is_sampling:
-            return None
-        ids = np.array([request.sentence_id for request in requests], dtype=np.int64)
-        numbers = {name: getattr(method, name) for name in field_names(SamplingSettings) if name != "sentence_ids"}
-        return SamplingSettings(sentence_ids=address(ids), **numbers), ids
 
     def _run(self, task: ctypes.Structure, sentences: int) -> None:
         """Run a task on the model's number of threads.

@@ -15,19 +15,18 @@ from numpy.typing import NDArray
 
 from mtkit.errors import DataError
 from mtkit.hardware import num_threads
-from mtkit.inference.library import CONSTANTS, Layer, StackStructure, native
+from mtkit.inference.library import CONSTANTS, Layer, StackStructure, native, run_in_chunks
 from mtkit.inference.packing import (
     Float32,
     PackedWeights,
     Packer,
     PrunedOutput,
     Weights,
-    WeightType,
     address,
     as_float32,
     check,
 )
-from mtkit.inference.threads import run_in_chunks
+from mtkit.inference.support import CpuType
 from mtkit.layers.config import NoNormConfig, SinusoidalConfig
 from mtkit.models.transformer.config import sharing_order
 
@@ -127,36 +126,28 @@ class PositionTables:
 
     def _compute(self, count: int) -> tuple[Float32 | None, Float32 | None]:
         pos = np.arange(count, dtype=np.float32)
-        if isinstance(self.positions, SinusoidalConfig):
-            return self._sinusoids(self.positions, pos), None
-        if self.positions.acts_in_attention:  # rotary ones
-            base, divisor = self.positions.scaling.apply(self.positions.base, self._head_dim)
+        config, width = self.positions, self._d_model
+        if isinstance(config, SinusoidalConfig):
+            exponent = np.arange(0, width, 2, dtype=np.float32) / np.float32(config.divisor(width))
+            frequency = np.exp(np.float32(-math.log(FREQUENCY_BASE)) * exponent)
+            angle = (pos + config.offset)[:, None] * frequency  # [P, D/2]
+            waves = (np.sin(angle), np.cos(angle))
+            is_concatenated = config.layout == "concatenated"
+            table = np.concatenate(waves, axis=-1) if is_concatenated else np.stack(waves, axis=-1).reshape(count, -1)
+            return np.ascontiguousarray(table[:, :width]), None
+        if config.acts_in_attention:  # rotary ones
+            base, divisor = config.scaling.apply(config.base, self._head_dim)
             exponent = np.arange(0, self._head_dim, 2, dtype=np.float32) / np.float32(self._head_dim)
             frequency = (np.float32(base) ** -exponent / np.float32(divisor)).astype(np.float32)  # [K/2]
             angle = pos[:, None] * frequency  # [P, K/2]
             return None, np.stack([np.cos(angle), np.sin(angle)], axis=-1).reshape(count, -1)
-        if self._learned is not None:
-            return self._interpolated(self._learned, pos), None
-        return None, None
-
-    def _sinusoids(self, config: SinusoidalConfig, pos: Float32) -> Float32:
-        """The sinusoids of positions [P], see Sinusoidal."""
-        exponent = np.arange(0, self._d_model, 2, dtype=np.float32) / np.float32(config.divisor(self._d_model))
-        angle = (pos + config.offset)[:, None] * np.exp(np.float32(-math.log(FREQUENCY_BASE)) * exponent)  # [P, D/2]
-        parts = (np.sin(angle), np.cos(angle))
-        if config.layout == "concatenated":
-            encoding = np.concatenate(parts, axis=-1)
-        else:
-            encoding = np.stack(parts, axis=-1).reshape(len(pos), -1)
-        return np.ascontiguousarray(encoding[:, : self._d_model])
-
-    def _interpolated(self, table: Float32, pos: Float32) -> Float32:
-        """The vectors of a learned table [rows, D] at positions [P], see Learned."""
-        row = pos / np.float32(self.positions.interpolation_factor)
+        if self._learned is None:
+            return None, None
+        row, table = pos / np.float32(config.interpolation_factor), self._learned  # [P], [rows, D]; see Learned
         below = row.astype(np.int64)
         above = np.minimum(below + 1, len(table) - 1)
         fraction = (row - below.astype(np.float32))[:, None]
-        return table[below] + fraction * (table[above] - table[below])
+        return table[below] + fraction * (table[above] - table[below]), None
 
 
 class PackedTransformer:
@@ -177,7 +168,7 @@ class PackedTransformer:
         self,
         config: Any,
         weights: Weights,
-        compute_type: WeightType,
+        compute_type: CpuType,
         *,
         threads: int | None = None,
         packed: PackedWeights | None = None,
@@ -259,28 +250,22 @@ def transformer_weights(config: Any, src_vocab: int, tgt_vocab: int) -> dict[str
     """
     if config.tied_embeddings == "all" and src_vocab != tgt_vocab:
         raise ValueError(f"tied_embeddings all: {src_vocab} source tokens and {tgt_vocab} target tokens")
-    shapes = {
-        **dict(_embeddings(config, src_vocab, tgt_vocab)),
-        **dict(_stack(config, "encoder")),
-        **dict(_stack(config, "decoder")),
-    }
-    return {name: ("F32", shape) for name, shape in shapes.items()}
-
-
-def _embeddings(config: Any, src_vocab: int, tgt_vocab: int) -> Iterator[tuple[str, Shape]]:
     width = config.d_model
-    yield "src_embedding.table.weight", (src_vocab, width)
+    shapes: dict[str, Shape] = {"src_embedding.table.weight": (src_vocab, width)}
     if config.tied_embeddings != "all":
-        yield "tgt_embedding.table.weight", (tgt_vocab, width)
+        shapes["tgt_embedding.table.weight"] = tgt_vocab, width
     if config.tied_embeddings == "none":
-        yield "output.weight", (tgt_vocab, width)
+        shapes["output.weight"] = tgt_vocab, width
     if config.output_bias:
-        yield "output.bias", (tgt_vocab,)
+        shapes["output.bias"] = (tgt_vocab,)
     for side, positions in (("src", config.encoder_positions), ("tgt", config.decoder_positions)):
         if positions.length_limit is not None:  # learned ones
-            yield f"{side}_embedding.position.table.weight", (positions.max_length, width)
+            shapes[f"{side}_embedding.position.table.weight"] = positions.max_length, width
         if config.embedding_norm:
-            yield from _norm(config, f"{side}_embedding.norm")
+            shapes.update(_norm(config, f"{side}_embedding.norm"))
+    shapes.update(_stack(config, "encoder"))
+    shapes.update(_stack(config, "decoder"))
+    return {name: ("F32", shape) for name, shape in shapes.items()}
 
 
 def _stack(config: Any, side: str) -> Iterator[tuple[str, Shape]]:

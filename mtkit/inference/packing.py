@@ -6,20 +6,19 @@ import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.hardware import num_threads
-from mtkit.inference.library import CONSTANTS, Linear, Norm, Pruned, native
-from mtkit.inference.threads import run_in_chunks
+from mtkit.inference.library import CONSTANTS, Linear, Norm, Pruned, native, run_in_chunks
+from mtkit.inference.support import CpuType
 
 T = TypeVar("T")
 Float32 = NDArray[np.float32]
 Weights = Mapping[str, NDArray[Any]]  # by name, as a model folder stores them; bfloat16 as the bits, uint16
-WeightType = Literal["float32", "bf16", "int8"]
-TYPE_NUMBERS: dict[WeightType, int] = {
+TYPE_NUMBERS: dict[CpuType, int] = {
     "float32": CONSTANTS["FLOAT32"],
     "bf16": CONSTANTS["BFLOAT16"],
     "int8": CONSTANTS["INT8"],
@@ -60,7 +59,7 @@ class PackedProjection:
     arrays: tuple[NDArray[Any] | None, ...]
 
     @classmethod
-    def of(cls, weight: NDArray[Any], bias: NDArray[Any] | None, dtype: WeightType) -> PackedProjection:
+    def of(cls, weight: NDArray[Any], bias: NDArray[Any] | None, dtype: CpuType) -> PackedProjection:
         """Pack weights [D_out, D_in] and a bias [D_out]; int8 has a scale for each output."""
         weight = as_float32(weight)
         linear, panels = empty_projection(weight.shape, dtype)
@@ -83,7 +82,7 @@ class PackedProjection:
         return PackedProjection(linear, (*self.arrays, bias))
 
 
-def empty_projection(shape: tuple[int, ...], dtype: WeightType) -> tuple[ctypes.Structure, NDArray[np.int32]]:
+def empty_projection(shape: tuple[int, ...], dtype: CpuType) -> tuple[ctypes.Structure, NDArray[np.int32]]:
     """A projection whose weights [D_out, D_in] are to be packed, and their memory."""
     functions: Any = native().functions
     outputs, inputs = shape
@@ -120,7 +119,7 @@ class PrunedOutput:
 
 
 # one function for each type, since PackedWeights finds weights by the function that packed them
-_PACK: dict[WeightType, Callable[[NDArray[Any]], PackedProjection]] = {
+_PACK: dict[CpuType, Callable[[NDArray[Any]], PackedProjection]] = {
     dtype: partial(PackedProjection.of, bias=None, dtype=dtype) for dtype in TYPE_NUMBERS
 }
 
@@ -151,7 +150,7 @@ class PackedWeights:
 class Packer:
     """Packs weights by name, and keeps the packed ones alive, but not the weights."""
 
-    def __init__(self, weights: Weights, dtype: WeightType, packed: PackedWeights | None = None) -> None:
+    def __init__(self, weights: Weights, dtype: CpuType, packed: PackedWeights | None = None) -> None:
         """Take weights, the type of packed ones, and the packed weights of other models, which are shared."""
         self.weights, self._packed = weights, packed
         self.kept: list[Any] = []

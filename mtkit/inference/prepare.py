@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from mtkit.errors import UsageError
 from mtkit.hardware import has_bf16
-from mtkit.inference.library import native
+from mtkit.inference.library import native, run_in_chunks
 from mtkit.inference.packing import INT8_MAX, MIN_ABS_MAX, PackedProjection, check
 from mtkit.inference.support import ComputeType, CpuType, cpu_compute_type
-from mtkit.inference.threads import run_in_chunks
 from mtkit.layers.positions import Position
 from mtkit.layers.projections import Projection
 from mtkit.models.interface import TranslationModel
@@ -119,30 +118,15 @@ def prepare_for_inference(
             weight = projection.weight.detach()
             scale = weight.abs().amax(1, keepdim=True).clamp(min=MIN_ABS_MAX) / INT8_MAX
             projection.weight = nn.Parameter((weight / scale).round() * scale, requires_grad=False)
-    if on_cpu:
-        to_column_major(model)
-    if rewrite:
-        flatten_module_lookup(model)
-    return model
-
-
-def to_column_major(model: nn.Module) -> None:
-    """Store the weights [D_out, D_in] of projections by column; embeddings stay as they are.
-
-    A product x W^T otherwise packs W in every call, which takes up to a third of a product of few rows.
-    """
     for module in model.modules():
-        if isinstance(module, nn.Linear):
+        if on_cpu and isinstance(module, nn.Linear):
+            # Weights [D_out, D_in] by column: a product x W^T otherwise packs W in every call, up to a third of
+            # the time of a product of few rows.
             module.weight = nn.Parameter(module.weight.detach().T.contiguous().T, requires_grad=False)
-
-
-def flatten_module_lookup(model: nn.Module) -> None:
-    """Copy submodules, parameters and buffers into each module's `__dict__`.
-
-    Attribute access then bypasses `nn.Module.__getattr__`, which takes a sixth of the time of one line at a time. The
-    model must not be modified afterwards.
-    """
-    for module in model.modules():
-        vars(module).update(module.named_children())
-        vars(module).update(module.named_parameters(recurse=False))
-        vars(module).update(module.named_buffers(recurse=False))
+        if rewrite:
+            # Attribute access then bypasses `nn.Module.__getattr__`, which takes a sixth of the time of one line at a
+            # time. The model must not be modified afterwards.
+            vars(module).update(module.named_children())
+            vars(module).update(module.named_parameters(recurse=False))
+            vars(module).update(module.named_buffers(recurse=False))
+    return model

@@ -10,20 +10,19 @@ from torch import Tensor
 
 from mtkit.errors import UsageError
 from mtkit.search.beam_state import Extensions, ExtensionSelector, FinishedPool, LiveHypotheses, TopExtensions
+from mtkit.search.config import LengthPenalty
 from mtkit.search.constraints import PartialHypotheses
 from mtkit.search.fast_topk import append_columns, log_normaliser, row_chunks, top_k
-from mtkit.search.hypothesis import SearchSettings
+from mtkit.search.hypothesis import Hypothesis, SearchSettings
 from mtkit.search.interface import (
     DecoderState,
     DecoderStep,
-    Hypothesis,
     Search,
     SearchRequest,
     SearchRun,
     Stepper,
     compaction_order,
 )
-from mtkit.search.length_penalty import LengthPenalty
 from mtkit.search.single_path import SinglePathSearch
 
 
@@ -37,7 +36,7 @@ class BeamSearch:
     """Keeps the `beam_size` best hypotheses of each sentence at each length.
 
     The end of sentence competes with all other extensions for a rank among the `beam_size` best, but does not occupy
-    a slot of the beam. A sentence is done when a stopping rule says so (see stopping.py). With a beam that holds all
+    a slot of the beam. A sentence is done when a stopping rule says so (see StoppingRule). With a beam that holds all
     hypotheses and infinite patience the result is that of exhaustive search.
 
     Attributes:
@@ -77,8 +76,8 @@ class _BeamRun(SearchRun):
         coverage: Tensor | None = None  # [N·W, S] attention received so far
         while live.num_beams:
             step = self.stepper.step(token, state)
-            if self.settings.with_attention:
-                self.pool.record_attention(step.attention)
+            if self.settings.with_attention and step.attention is not None:
+                self.pool.attention.append(step.attention.float().mean(1))  # [rows, S]
             if self.coverage is not None:
                 coverage = self.coverage.add(coverage, step.attention)
             candidates = self._candidates(step, live)
@@ -182,23 +181,17 @@ class _BeamRun(SearchRun):
             )
             for rule in self.stopping_rules:
                 done |= rule(progress).to(done.device)
-        done |= self._failures(live, best, end)
+        # A row of logits with NaN or infinity has a normaliser of NaN or +inf. The best extension [N] or the end [N, W]
+        # is then NaN, since NaN ranks above all numbers.
+        failed = (best + end.sum(1)).isnan()  # [N]
+        if bool(failed.any()):
+            failed &= (live.log_prob > float("-inf")).any(1)  # a beam that is done ignores what the model computes
+            self.pool.failed.update(live.beam[failed].tolist())
+            done |= failed
         if self.per_sentence == 1:
             return done
         # The groups of a sentence look at each other's tokens and must stay until all of them are done.
         return done.view(-1, self.per_sentence).all(1).repeat_interleave(self.per_sentence)
-
-    def _failures(self, live: LiveHypotheses, best: Tensor, end: Tensor) -> Tensor:
-        """[N] bool, beams for which the model computed NaN or infinity; they are marked in the pool.
-
-        A row of logits with NaN or infinity has a normaliser of NaN or +inf. The best extension [N] or the end [N, W]
-        is then NaN, since NaN ranks above all numbers.
-        """
-        failed = (best + end.sum(1)).isnan()  # [N]
-        if bool(failed.any()):
-            failed &= (live.log_prob > float("-inf")).any(1)  # a beam that is done ignores what the model computes
-            self.pool.fail(live.beam[failed])
-        return failed
 
     def _ends(self, chosen: Extensions, live: LiveHypotheses, best: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The hypotheses that end at this step.
@@ -218,8 +211,8 @@ class _BeamRun(SearchRun):
         competitors = torch.cat([chosen.log_prob, end], dim=1).unsqueeze(1)  # [N, 1, W' + W]
         better = (competitors > end.unsqueeze(2)).sum(2)  # [N, W]
         ends = (better < self.width) & (end > float("-inf"))  # [N, W]
-        # Constraints can leave neither an extension nor an end. Such a beam is ended anyway, at the model's own
-        # log-probability, unless a hypothesis of it has ended before: every sentence gets a translation.
+        # Constraints can leave neither an extension nor an end. Such a beam is ended anyway, at the log-probability
+        # without constraints, unless a hypothesis of it has ended before: every sentence gets a translation.
         forced = (best == float("-inf")) & ~ends.any(1)  # [N]
         if bool(forced.any()):
             forced &= (self.pool.count[live.beam.cpu()] == 0).to(forced.device)

@@ -107,6 +107,8 @@ class FinishedPool:
         count: [beams] number of hypotheses that have ended.
         worst: [beams] score that a further hypothesis must exceed; -inf while there are fewer than `n_best`.
         has_finished: whether a hypothesis of any beam has ended.
+        failed: beams with a hypothesis for which the model computed NaN or infinity.
+        attention: [rows, S] of each step over the source, averaged over heads; none unless requested.
     """
 
     def __init__(self, num_beams: int, n_best: int) -> None:
@@ -118,13 +120,8 @@ class FinishedPool:
         # of each beam, best first, with the row in which each token was chosen, to look up its attention
         self._best: list[list[tuple[Hypothesis, list[int]]]] = [[] for _ in range(num_beams)]
         self.has_finished = False
-        self._failed: set[int] = set()  # beams
-        self._attention: list[Tensor] = []  # of each step [rows, S]
-
-    def record_attention(self, attention: Tensor | None) -> None:
-        """Store the attention [rows, H, S] of a step, averaged over heads."""
-        if attention is not None:
-            self._attention.append(attention.float().mean(1))
+        self.failed: set[int] = set()
+        self.attention: list[Tensor] = []
 
     def add(
         self, live: LiveHypotheses, rows: Tensor, *, end_token_log_prob: Tensor, score: Tensor, finished: Tensor
@@ -153,7 +150,7 @@ class FinishedPool:
             *(column.tolist() for column in columns), strict=True
         ):
             if not value < math.inf:  # NaN or +inf
-                self._failed.add(beam)
+                self.failed.add(beam)
                 continue
             self.has_finished = True
             self._count[beam] += 1
@@ -166,21 +163,17 @@ class FinishedPool:
             if len(best) == self.n_best:
                 self._worst[beam] = best[-1][0].score
 
-    def fail(self, beams: Tensor) -> None:
-        """Mark beams [F], for a hypothesis of which the model computed NaN or infinity."""
-        self._failed.update(beams.tolist())
-
     def best(self, beam: int) -> list[Hypothesis]:
         """The n best hypotheses of a beam, best first, with attention if it was recorded; a failure if it failed."""
-        if beam in self._failed:
+        if beam in self.failed:
             return [Hypothesis.failure()]
-        if not self._attention:
+        if not self.attention:
             return [hypothesis for hypothesis, _ in self._best[beam]]
-        empty = self._attention[0][:0]  # [0, S]
+        empty = self.attention[0][:0]  # [0, S]
         return [
             replace(hypothesis, attention=torch.stack(steps) if steps else empty)  # [T, S]
             for hypothesis, source_rows in self._best[beam]
-            for steps in [[self._attention[t][row] for t, row in enumerate(source_rows)]]
+            for steps in [[self.attention[t][row] for t, row in enumerate(source_rows)]]
         ]
 
 

@@ -11,9 +11,7 @@ from torch import Tensor
 
 from mtkit.search.beam_state import ExtensionSelector
 from mtkit.search.constraints import Constraint, PartialHypotheses
-from mtkit.search.hypothesis import Hypothesis as Hypothesis  # of this interface too
-from mtkit.search.hypothesis import SearchSettings
-from mtkit.search.hypothesis import SpecialIds as SpecialIds
+from mtkit.search.hypothesis import Hypothesis, SearchSettings
 
 
 class DecoderState(Protocol):
@@ -76,7 +74,7 @@ class SearchRequest:
         sentence_ids: [B] int64, a number for each sentence that does not depend on its batch (seeds sampling).
         real: [B, S] bool, True for source tokens, False for padding; needed by the coverage penalty only.
         constraints: constraints of these sentences (prefix, phrases), applied after those of the search.
-        selector: replaces the beam search's own selector; it must have one group.
+        selector: replaces the selector of the beam search; it must have one group.
     """
 
     source: Any

@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from mtkit.search.config import LengthPenalty
 from mtkit.search.constraints import PartialHypotheses
 from mtkit.search.fast_topk import log_normaliser, row_chunks, top_k
-from mtkit.search.hypothesis import SearchSettings
-from mtkit.search.interface import DecoderStep, Hypothesis, SearchRequest, SearchRun, Stepper, compaction_order
-from mtkit.search.length_penalty import LengthPenalty
+from mtkit.search.hypothesis import Hypothesis, SearchSettings
+from mtkit.search.interface import DecoderStep, SearchRequest, SearchRun, Stepper, compaction_order
 
 
 class SampleKey(NamedTuple):
@@ -62,11 +62,6 @@ class SinglePathSearch:
     choose: TokenChooser = argmax
     num_paths: int = 1
 
-    @property
-    def with_log_probs(self) -> bool:
-        """True if log-probabilities are computed: on request, or to rank several hypotheses."""
-        return self.settings.with_log_probs or self.num_paths > 1
-
     @torch.inference_mode()
     def __call__(self, stepper: Stepper, request: SearchRequest) -> list[list[Hypothesis]]:
         """The n best hypotheses of each sentence by score, at least one each; sampled ones may be equal."""
@@ -108,16 +103,6 @@ class _PathHistory:
         self.lengths[path.cpu()] = length
         self.forced[path.cpu()] = forced.cpu()
 
-    def failed_paths(self) -> set[int]:
-        """Paths with a value that is NaN or +inf up to their end; -inf is a token that constraints have forced."""
-        values = [step.value for step in self.steps]
-        if not values or bool((torch.cat(values) < float("inf")).all()):  # one check for all steps
-            return set()
-        failed = torch.zeros_like(self.forced)
-        for t, step in enumerate(self.steps):
-            failed[step.path] |= ~(step.value.cpu() < float("inf")) & (t <= self.lengths[step.path])
-        return set(failed.nonzero().flatten().tolist())
-
     def hypotheses(self, penalty: LengthPenalty, *, with_log_probs: bool) -> list[Hypothesis]:
         """The hypotheses of all paths; `with_log_probs`: the values are log-probabilities."""
         tokens = torch.zeros(self.num_paths, len(self.steps), dtype=torch.int64)
@@ -126,6 +111,11 @@ class _PathHistory:
             tokens[step.path, t] = step.token
             if with_log_probs:
                 log_probs[step.path, t] = step.value.cpu()
+        failed = torch.zeros_like(self.forced)  # paths with NaN or +inf up to their end; -inf is a forced token
+        values = [step.value for step in self.steps]
+        if values and not bool((torch.cat(values) < math.inf).all()):  # one check for all steps
+            for t, step in enumerate(self.steps):
+                failed[step.path] |= ~(step.value.cpu() < math.inf) & (t <= self.lengths[step.path])
         lengths = self.lengths.tolist()
         token_log_probs = [row[: length + 1] for row, length in zip(log_probs.tolist(), lengths, strict=True)]
         # A path that ended before the model was asked for the end of sentence has no log-probability.
@@ -134,7 +124,7 @@ class _PathHistory:
             for row, length in zip(token_log_probs, lengths, strict=True)
         ]
         score = penalty.score(torch.tensor(total), self.lengths + 1).tolist()
-        forced, failed = self.forced.tolist(), self.failed_paths()
+        has_failed, forced = failed.tolist(), self.forced.tolist()
         return [
             Hypothesis(
                 tokens=row[:length],
@@ -143,7 +133,7 @@ class _PathHistory:
                 token_log_probs=token_log_probs[path],
                 finished=not forced[path],
                 attention=self._attention(path, length),
-                failed=path in failed,
+                failed=has_failed[path],
             )
             for path, (row, length) in enumerate(zip(tokens.tolist(), lengths, strict=True))
         ]
@@ -162,8 +152,8 @@ class _PathRun(SearchRun):
     def __init__(self, search: SinglePathSearch, stepper: Stepper, request: SearchRequest) -> None:
         super().__init__(search.settings, stepper, request, per_sentence=search.num_paths)
         self.choose = search.choose
-        self.with_log_probs = search.with_log_probs
-        self.computes_log_probs = search.with_log_probs or bool(self.constraints)  # constraints work on them
+        self.with_log_probs = search.settings.with_log_probs or search.num_paths > 1  # several are ranked
+        self.computes_log_probs = self.with_log_probs or bool(self.constraints)  # constraints work on them
         self.history = _PathHistory(self.num_beams)
 
     def run(self) -> None:
@@ -183,7 +173,12 @@ class _PathRun(SearchRun):
                 return
             step = self.stepper.step(token, state)
             state = step.state
-            chosen = self._next_token(step, path, tokens, at_limit)
+            # So few rows at a time that their logits stay in the processor's cache until the token is chosen.
+            chunks = [
+                self._choose(step, rows, path[rows], tokens[rows], at_limit[rows])
+                for rows in row_chunks(path.numel(), path.device)
+            ]
+            chosen = chunks[0] if len(chunks) == 1 else NextToken(*map(torch.cat, zip(*chunks, strict=True)))
             token = chosen.token
             attention = step.attention if self.settings.with_attention else None
             self.history.add(path, token, chosen.value, attention)
@@ -204,17 +199,6 @@ class _PathRun(SearchRun):
                 state = state.keep_sentences(order)
                 rows = self.beams_of(order)
                 path, token, tokens, finished = path[rows], token[rows], tokens[rows], finished[rows]
-
-    def _next_token(self, step: DecoderStep, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
-        """The next token of each row."""
-        # So few rows at a time that their logits stay in the processor's cache until the token is chosen.
-        chunks = [
-            self._choose(step, rows, path[rows], tokens[rows], at_limit[rows])
-            for rows in row_chunks(path.numel(), path.device)
-        ]
-        if len(chunks) == 1:
-            return chunks[0]
-        return NextToken(*(torch.cat(each) for each in zip(*chunks, strict=True)))
 
     def _choose(self, step: DecoderStep, rows: slice, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
         """The next tokens according to the logits of these rows [n, V], which are overwritten."""
@@ -337,12 +321,9 @@ def uniform(seed: int, key: SampleKey) -> Tensor:
     """A number in [0, 1) for each row, [rows] float64: splitmix64 (Steele et al. 2014) of seed and key."""
     state = torch.full_like(key.sentence_id, seed)
     for part in (key.sentence_id, key.path, torch.full_like(key.sentence_id, key.step)):
-        state = _mix(state + part * _ODD[0] + _ODD[0])
+        state = state + part * _ODD[0] + _ODD[0]
+        for shift, factor in ((30, _ODD[1]), (27, _ODD[2])):  # splitmix64's finaliser, in signed arithmetic
+            high = (state >> shift) & ((1 << (64 - shift)) - 1)  # >> of a signed number fills with its sign
+            state = (state ^ high) * factor
+        state = state ^ ((state >> 31) & ((1 << 33) - 1))
     return (state >> 11).bitwise_and((1 << 53) - 1).double() / (1 << 53)
-
-
-def _mix(x: Tensor) -> Tensor:
-    """splitmix64's finaliser, in signed arithmetic."""
-    for shift, factor in ((30, _ODD[1]), (27, _ODD[2])):
-        x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * factor  # >> of a signed number fills with its sign
-    return x ^ ((x >> 31) & ((1 << 33) - 1))

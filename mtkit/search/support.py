@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from mtkit.search.config import BeamConfig, LengthLimit, SamplingConfig, SearchConfig
-from mtkit.search.length_penalty import Average
+from mtkit.search.config import Average, BeamConfig, LengthLimit, SamplingConfig, SearchConfig
 
 Engine = Literal["native", "ctranslate2", "huggingface", "argos", "onnx"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -60,11 +59,6 @@ def _transformers_patience(search: SearchConfig, value: float) -> Options | None
     if value == 1:
         return {}
     return {"early_stopping": "never"} if value >= EXACT_PATIENCE else None
-
-
-def _transformers_repetition(search: SearchConfig, value: float) -> Options | None:
-    """transformers penalises log-probabilities in beam search, as mtkit does, and logits where it samples."""
-    return None if search.is_single_path else {"repetition_penalty": value}
 
 
 _SAMPLING_KEYS = ("kind", "temperature", "top_k", "top_p", "epsilon", "num_samples", "seed")
@@ -149,11 +143,12 @@ TABLE: dict[str, Row] = {
         ctranslate2=_named("no_repeat_ngram_size"),
         huggingface=_named("no_repeat_ngram_size"),
     ),
-    # CTranslate2 penalises logits, whose signs differ
+    # CTranslate2 penalises logits, whose signs differ; so does transformers where it samples, and log-probabilities in
+    # beam search
     "repetition_penalty": Row(
         off=1.0,
         native=lambda search, value: {"repetition_penalty": value if value > 1 else 0.0},
-        huggingface=_transformers_repetition,
+        huggingface=lambda search, value: None if search.is_single_path else {"repetition_penalty": value},
     ),
     # transformers excludes the token by its id, as all that are never generated
     "allow_unknown": Row(

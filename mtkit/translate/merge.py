@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from mtkit.search.length_penalty import LengthPenalty
+from mtkit.search.config import LengthPenalty
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.spans import find_spans, to_capitals
 from mtkit.text.tokenizer import TokenizerPair
@@ -84,7 +84,7 @@ class LineMerger:
             for h, flags in zip(first.hypotheses, first.lacks, strict=True)
         ]
         if self._num_segments > 1:
-            score = penalty.score_of(log_prob, len(self._token_log_probs))
+            score = float(penalty.score(log_prob, len(self._token_log_probs)))
             self._flags.update(dict.fromkeys(self._flags_of_cut_spans(hyp)))
             nbest = [(hyp, score, log_prob, tuple(flag for flag in self._flags if flag in FIDELITY_FLAGS))]
         written = to_capitals if self._is_in_capitals else str

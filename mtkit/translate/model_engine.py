@@ -23,7 +23,7 @@ from mtkit.search.constraints import Constraint, ExcludedTexts, ForcedPrefix, To
 from mtkit.search.ensemble import Ensemble, LanguageModelTerm, ShallowFusion
 from mtkit.search.fast_topk import log_normaliser
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
-from mtkit.search.included_phrases import IncludedPhrases
+from mtkit.search.constraints import IncludedPhrases
 from mtkit.search.interface import SearchRequest, Stepper
 from mtkit.text.vocab import Vocab
 from mtkit.translate.engine import SearchFn, TokenPair

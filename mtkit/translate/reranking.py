@@ -7,24 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import ComputeError, DataError, NonFiniteError, UsageError
 from mtkit.model_folder.folder import StoredModel, read_stored_model
-from mtkit.search.config import SearchConfig
+from mtkit.search.config import LengthPenalty, SearchConfig
 from mtkit.search.hypothesis import Hypothesis
-from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.engine import Engine
 from mtkit.translate.score import score_texts
 from mtkit.translate.translation import LanguageModelOptions
-
-if TYPE_CHECKING:
-    pass
-
 
 NBest = list[Hypothesis]  # of one sentence with their texts, best first
 Rerank = Callable[[Sequence[NBest]], list[NBest]]  # new orders, perhaps with new scores
@@ -125,8 +119,8 @@ class LanguageModelReranking:
         for h, language in zip(hypotheses, log_probs, strict=True):
             length = len(h.tokens) + 1
             # the difference of two scores, so that penalties and constraints of the search keep their share
-            both = self.penalty.score_of(h.log_prob + self.weight * language, length)
-            scores.append(h.score + both - self.penalty.score_of(h.log_prob, length))
+            both = self.penalty.score(h.log_prob + self.weight * language, length)
+            scores.append(float(h.score + both - self.penalty.score(h.log_prob, length)))
         return scores
 
 

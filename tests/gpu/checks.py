@@ -26,7 +26,8 @@ from mtkit.pipeline.builders import build_architecture, build_objective
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.search.config import SearchConfig
-from mtkit.search.interface import Hypothesis, SearchRequest, SpecialIds
+from mtkit.search.hypothesis import Hypothesis, SpecialIds
+from mtkit.search.interface import SearchRequest
 from mtkit.text.vocab import Vocab
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
 from mtkit.training.learner import build_learner

@@ -151,8 +151,8 @@ static void copy_notes(Search *s, const Active *a, int row, size_t result) {
     }
 }
 
-/* Score of an ending by the model's own log-probabilities. */
-static float own_score(const Search *s, const Active *a, const Ending *ending) {
+/* Score of an ending by the log-probabilities of the model, before constraints. */
+static float model_score(const Search *s, const Active *a, const Ending *ending) {
     double sum = ending->token_log_prob;
     for (int t = 0; t < a->length; t++) sum += s->now.token_log_probs[(size_t)ending->row * s->stride + t];
     return score_of(s->task, (float)sum, a->length + 1);
@@ -173,7 +173,7 @@ static float coverage_penalty(const Search *s, const Active *a, int row) {
 
 void add_result(Search *s, const Active *a, const Ending *ending) {
     Task *task = s->task;
-    float score = task->is_single_path ? own_score(s, a, ending) : score_of(task, ending->log_prob, a->length + 1);
+    float score = task->is_single_path ? model_score(s, a, ending) : score_of(task, ending->log_prob, a->length + 1);
     if (task->coverage_weight > 0) score += coverage_penalty(s, a, ending->row);
     const size_t first = (size_t)a->sentence * task->n_best, length = (size_t)task->max_length;
     const size_t k = (size_t)task->num_alternatives;

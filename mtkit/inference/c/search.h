@@ -68,7 +68,7 @@ typedef struct {
     int32_t num_banned, bos, width, n_best, num_sentences, max_source_length, max_length;
     int32_t num_alternatives;
     int32_t with_log_probs;         /* of greedy search; other searches compute them in any case */
-    int32_t is_single_path;         /* greedy search or sampling: scores are of the model's own log-probabilities */
+    int32_t is_single_path;         /* greedy search or sampling: scores are of the model's log-probabilities */
     int32_t stops_early;            /* enough_ends counts; else n_best is `width`, see beam.c */
     int32_t next_sentence;          /* the first one that no search has taken yet */
 } Task;

@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from mtkit.config import config as configuration
 from mtkit.corpus.order.batch import Target
 from mtkit.errors import DataError
-from mtkit.inference import native_search, support, threads
+from mtkit.inference import library, native_search, support
 from mtkit.inference.library import native
 from mtkit.inference.native_search import NativeModel
 from mtkit.inference.support import unsupported_model_key
-from mtkit.search.config import DiverseBeamConfig, SamplingConfig, SearchConfig
+from mtkit.search.config import GNMT, DiverseBeamConfig, SamplingConfig, SearchConfig, WordReward
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
-from mtkit.search.length_penalty import GNMT, WordReward
 from mtkit.search.support import unsupported
 from tests.toy.searches import random_search
 from tests.unit.inference.native_models import (
@@ -182,7 +181,7 @@ def test_greedy_search_without_log_probabilities_finds_the_same_tokens() -> None
 @pytest.mark.parametrize("dtype", ["float32", "bf16", "int8"])
 @pytest.mark.parametrize("config", [GREEDY, BEAM, sampled(num_samples=3)], ids=["greedy", "beam", "samples"])
 def test_a_sentence_has_the_same_result_in_any_batch(config, dtype, monkeypatch) -> None:
-    monkeypatch.setattr(threads, "MIN_ROWS", 1)
+    monkeypatch.setattr(library, "MIN_ROWS", 1)
     model = build()
     one, two = (fast(SMALL, model, dtype, threads=count) for count in (1, 2))
     options = settings(config, with_attention=True, num_alternatives=2)

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from mtkit.hardware import num_threads
-from mtkit.inference import threads
-from mtkit.inference.threads import run_in_chunks, run_together
+from mtkit.inference import library
+from mtkit.inference.library import run_in_chunks, run_together
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 3, 8])
@@ -21,7 +21,7 @@ def test_every_item_is_in_one_part(count, num_threads) -> None:
     run_in_chunks(lambda first, number: parts.append((first, number)), count, num_threads)
     assert sorted(item for first, number in parts for item in range(first, first + number)) == list(range(count))
     assert len(parts) <= num_threads
-    assert len(parts) == 1 or all(number >= threads.MIN_ROWS for _, number in parts)
+    assert len(parts) == 1 or all(number >= library.MIN_ROWS for _, number in parts)
 
 
 @pytest.mark.parametrize(("variable", "expected"), [("3", 3), ("0", None), ("many", None)])
@@ -33,7 +33,7 @@ def test_the_environment_sets_the_number_of_threads(variable, expected, monkeypa
 
 @pytest.mark.parametrize("failing", [0, 2], ids=["the caller's part", "the other part"])
 def test_an_error_is_raised_after_all_parts_have_ended(failing, monkeypatch) -> None:
-    monkeypatch.setattr(threads, "MIN_ROWS", 1)
+    monkeypatch.setattr(library, "MIN_ROWS", 1)
     ended = []
 
     def work(first: int, number: int) -> None:

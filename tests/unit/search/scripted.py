@@ -13,8 +13,8 @@ from torch import Tensor
 from mtkit.search.beam import BeamSearch
 from mtkit.search.beam_state import TopExtensions
 from mtkit.search.config import SearchConfig
-from mtkit.search.hypothesis import SearchSettings
-from mtkit.search.interface import SearchRequest, SpecialIds
+from mtkit.search.hypothesis import SearchSettings, SpecialIds
+from mtkit.search.interface import SearchRequest
 from mtkit.search.single_path import SinglePathSearch, argmax
 
 EOS, BOS, PAD = 0, 1, 2  # the ordinary tokens follow

@@ -8,8 +8,14 @@ import pytest
 import torch
 
 from mtkit.search.config import SamplingConfig
-from mtkit.search.constraints import ExcludedTexts, ForcedPrefix, NoRepeatNgram, PartialHypotheses, TokenBytes
-from mtkit.search.included_phrases import IncludedPhrases
+from mtkit.search.constraints import (
+    ExcludedTexts,
+    ForcedPrefix,
+    IncludedPhrases,
+    NoRepeatNgram,
+    PartialHypotheses,
+    TokenBytes,
+)
 from tests.unit.search import scripted
 from tests.unit.search.scripted import ScriptedModel, beam, single_path
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mtkit import hardware
-from mtkit.inference import threads
+from mtkit.inference import library
 from mtkit.inference.library import native
 from mtkit.inference.native_search import NativeModel
 from mtkit.search.config import MaxLength, SearchConfig
@@ -82,7 +82,7 @@ def test_scores_and_constraints_of_other_lines_change_no_translation(beam_size, 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_the_number_of_threads_changes_nothing(beam_size, compute_type, tokenizers, monkeypatch) -> None:
-    monkeypatch.setattr(threads, "MIN_ROWS", 1)
+    monkeypatch.setattr(library, "MIN_ROWS", 1)
     translate = native_translator(tokenizers, compute_type, beam_size).translate
     translations = []
     for number in (1, 2, 3):
@@ -94,7 +94,7 @@ def test_the_number_of_threads_changes_nothing(beam_size, compute_type, tokenize
 def test_workers_change_nothing(compute_type, tokenizers, monkeypatch) -> None:
     """Copies of this process, which has already translated with threads of its own."""
     monkeypatch.setattr(workers, "CHUNK_LINES", 4)
-    monkeypatch.setattr(threads, "MIN_ROWS", 1)
+    monkeypatch.setattr(library, "MIN_ROWS", 1)
     monkeypatch.setattr(hardware, "_num_threads", 2)
     alone = results(load(tokenizers, compute_type).translate(LINES))
     with WorkerPool(functools.partial(load, tokenizers, compute_type), 2) as pool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.search.config import MaxLength
-from mtkit.search.length_penalty import Average
+from mtkit.search.config import Average
 from mtkit.text.lines import read_lines
 from mtkit.text.sentences import split_sentences
 from mtkit.translate.lines import ConstrainedLine
@@ -60,7 +60,7 @@ def test_a_line_is_translated_as_its_sentences_are_alone(tokenizers, seed):
         assert found.log_prob == pytest.approx(sum(part.log_prob for part in parts), abs=1e-3)
         flat = [log_prob for part in parts for log_prob in part.token_log_probs]
         assert found.token_log_probs == pytest.approx(flat, abs=1e-4)
-        assert found.score == pytest.approx(Average(alpha=1.0).score_of(found.log_prob, len(flat)), abs=1e-4)
+        assert found.score == pytest.approx(Average(alpha=1.0).score(found.log_prob, len(flat)), abs=1e-4)
         eos = tokenizers.tgt.ids_to_tokens([tokenizers.tgt.vocab.eos])
         assert list(found.tokens) == [*itertools.chain(*((*part.tokens, *eos) for part in parts))][:-1]
         assert found.length_ratio > 0

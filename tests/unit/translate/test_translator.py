@@ -9,7 +9,7 @@ import torch
 
 from mtkit.errors import DataError, NonFiniteError, UsageError
 from mtkit.search.config import DiverseBeamConfig, MaxLength, MinimumBayesRiskConfig, SamplingConfig, SearchConfig
-from mtkit.search.interface import Hypothesis
+from mtkit.search.hypothesis import Hypothesis
 from mtkit.translate.alignment import words_of
 from mtkit.translate.merge import space_between
 from mtkit.translate.model_engine import ModelEngine
