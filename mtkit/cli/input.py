@@ -133,7 +133,7 @@ class Dialogue:
 
     def _flags(self) -> list[str]:
         """Flags of the last translation, described."""
-        from mtkit.translate.progress import DESCRIPTIONS
+        from mtkit.translate.output import DESCRIPTIONS
 
         if self._last is None:
             return ["nothing was translated yet"]

@@ -26,7 +26,7 @@ from mtkit.serve.settings import ServerSettings
 from mtkit.text.language import rank_languages
 from mtkit.text.normalise import plain
 from mtkit.text.sentences import split_sentences
-from mtkit.translate.merge import space_between
+from mtkit.translate.segments import space_between
 
 AUTO = "auto"  # source of a request whose language is to be detected
 DETECTED_CHARACTERS = 2000  # of a text whose language is detected

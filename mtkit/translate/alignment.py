@@ -151,10 +151,17 @@ class Aligned:
 
     def target_range(self, start: int, end: int) -> tuple[int, int] | None:
         """The characters of the translation that belong to source characters, whole words; None if none do."""
-        stretch = self._stretch(start, end)
-        if stretch is None:
+        begins = [0, *self.src_ends[:-1]]
+        columns = [i for i, (b, e) in enumerate(zip(begins, self.src_ends, strict=True)) if b < end and start < e]
+        rows = np.flatnonzero(np.isin(self.attention.argmax(1), columns))  # that attend to these characters most
+        if not len(rows):
             return None
-        first, last = (self.tgt_ends[stretch[0] - 1] if stretch[0] else 0), self.tgt_ends[stretch[1]]
+        runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1 + MAX_GAP) + 1)
+        mass = self.attention[:, columns].sum(1)
+        best = max(runs, key=lambda run: float(mass[run].sum()))
+        min_share = MIN_SHARE_OF_WORDS if " " in self.src[start:end].strip() else MIN_SHARE
+        best = best[mass[best] >= min_share * mass[best].max()]
+        first, last = (self.tgt_ends[best[0] - 1] if best[0] else 0), self.tgt_ends[best[-1]]
         while first < last and self.hyp[first].isspace():
             first += 1
         while first > 0 and _is_inside_word(self.hyp, first):
@@ -164,21 +171,6 @@ class Aligned:
         while first + 1 < last and (self.hyp[last - 1].isspace() or self.hyp[last - 1] in ".,;:!?"):
             last -= 1
         return (first, last) if first < last else None
-
-    def _stretch(self, start: int, end: int) -> tuple[int, int] | None:
-        """The run of target tokens that attend to source characters most, with the greatest attention to them."""
-        begins = [0, *self.src_ends[:-1]]
-        columns = [i for i, (b, e) in enumerate(zip(begins, self.src_ends, strict=True)) if b < end and start < e]
-        links = self.attention.argmax(1)
-        rows = np.flatnonzero(np.isin(links, columns))
-        if not len(rows):
-            return None
-        runs = np.split(rows, np.flatnonzero(np.diff(rows) > 1 + MAX_GAP) + 1)
-        mass = self.attention[:, columns].sum(1)
-        best = max(runs, key=lambda run: float(mass[run].sum()))
-        min_share = MIN_SHARE_OF_WORDS if " " in self.src[start:end].strip() else MIN_SHARE
-        best = best[mass[best] >= min_share * mass[best].max()]
-        return int(best[0]), int(best[-1])
 
 
 def _is_inside_word(text: str, index: int) -> bool:

@@ -1,12 +1,14 @@
-"""Engines, which search translations of token ids and score given ones: their interface, and the native one."""
+"""Engines, which search translations of token ids and score given ones: interface, native one, size of batches."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
+from mtkit.errors import ComputeError, DataError, describe_oom, is_oom
 from mtkit.inference.library import native
 from mtkit.inference.native_search import NativeModel
 from mtkit.inference.support import ComputeType
@@ -15,10 +17,10 @@ from mtkit.search.hypothesis import Hypothesis, ScoredToken, SearchSettings, Sen
 from mtkit.search.support import unsupported
 from mtkit.text.subword.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    pass
-
-
+T = TypeVar("T")
+R = TypeVar("R")
+ItemError = DataError | ComputeError  # the model refuses an item, or memory runs out for it alone
+Cost = Callable[[T], int]  # tokens that an item takes in a batch of items no longer than itself
 SearchFn = Callable[[Sequence[SentenceRequest]], list[list[Hypothesis]]]  # the n best of each sentence, at least one
 TokenPair = tuple[Sequence[int], Sequence[int]]  # ids of a source with its end of sentence, and of a target without
 
@@ -72,6 +74,7 @@ class NativeEngine:
 
     Attributes:
         name: see Engine.
+        compute_type: see Engine.
         model: the packed model.
     """
 
@@ -80,12 +83,8 @@ class NativeEngine:
     def __init__(self, model: NativeModel, *, name: str, load_reference: Callable[[], Engine]) -> None:
         """Take a packed model, and what loads the reference engine of the model, which imports torch."""
         self.model, self.name = model, name
+        self.compute_type: ComputeType = model.compute_type
         self._load_reference = load_reference
-
-    @property
-    def compute_type(self) -> ComputeType:
-        """See Engine."""
-        return self.model.compute_type
 
     @cached_property
     def reference(self) -> Engine:
@@ -121,32 +120,13 @@ class NativeEngine:
         return self.model.score(pairs, special_ids)
 
 
-@dataclass(frozen=True)
 class StartedEngine:
-    """Another engine, with tokens before each target.
+    """Another engine, with tokens before each target."""
 
-    Attributes:
-        engine: the engine that searches.
-        start: ids of the tokens.
-    """
-
-    engine: Engine
-    start: Sequence[int]
-
-    @property
-    def name(self) -> str:
-        """See Engine."""
-        return self.engine.name
-
-    @property
-    def compute_type(self) -> ComputeType:
-        """See Engine."""
-        return self.engine.compute_type
-
-    @property
-    def can_fork(self) -> bool:
-        """See Engine."""
-        return self.engine.can_fork
+    def __init__(self, engine: Engine, start: Sequence[int]) -> None:
+        """Take the engine that searches, and the ids of the tokens."""
+        self.engine, self.start = engine, start
+        self.name, self.compute_type, self.can_fork = engine.name, engine.compute_type, engine.can_fork
 
     def make_search(
         self, config: SearchConfig, special_ids: SpecialIds, token_bytes: Sequence[bytes], *, with_scores: bool
@@ -173,3 +153,81 @@ class StartedEngine:
         """See Engine."""
         started = [(source, [*self.start, *target]) for source, target in pairs]
         return [scores[len(self.start) :] for scores in self.engine.score(started, special_ids)]
+
+
+def name_line(line: int, error: ItemError, *, remedy: str) -> ItemError:
+    """The error with the number of its line; with a remedy if memory ran out."""
+    if isinstance(error, ComputeError):
+        return ComputeError(f"line {line}: {error}; {remedy}")
+    return DataError(f"line {line}: {error}")
+
+
+class BatchBudget:
+    """Largest batches; they shrink when memory runs out.
+
+    Attributes:
+        tokens: items × cost of the longest item of a batch, at most, unless it has one item.
+    """
+
+    def __init__(self, tokens: int, report_oom: Callable[[int], None] | None = None) -> None:
+        """Take the size.
+
+        Args:
+            tokens: see the attribute.
+            report_oom: called with the size once it had to be reduced for the first time.
+        """
+        self.tokens = tokens
+        self._report_oom = report_oom
+
+    def batches(self, items: Iterable[T], cost: Cost[T]) -> Iterator[list[T]]:
+        """Yield batches of similar length, the longest first."""
+        waiting = sorted(items, key=lambda item: -cost(item))
+        start = 0
+        while start < len(waiting):
+            count = max(1, self.tokens // cost(waiting[start]))
+            yield waiting[start : start + count]
+            start += count
+
+    def compute(
+        self, batch: Sequence[T], cost: Cost[T], run: Callable[[Sequence[T]], Sequence[R]]
+    ) -> list[R | ItemError]:
+        """Run a function on a batch; again on halves if memory runs out or the model refuses an item.
+
+        Args:
+            batch: items, the longest first.
+            cost: as for `batches`.
+            run: returns a result for each item. It raises DataError if an item is too long for the model.
+
+        Returns:
+            The result of each item, or the error of an item that the model refuses or that does not fit into memory
+            in a batch of its own.
+
+        Raises:
+            RuntimeError: another error of `run`.
+        """
+        if not batch:
+            return []
+        is_out_of_memory = False
+        try:
+            return [*run(batch)]
+        except DataError as error:
+            if len(batch) == 1:
+                return [error]
+        except (RuntimeError, MemoryError) as error:
+            if not is_oom(error):
+                raise
+            if len(batch) == 1:
+                return [ComputeError(f"{describe_oom(error)} in a batch of this line alone")]
+            is_out_of_memory = True
+        middle = len(batch) // 2
+        if is_out_of_memory:  # outside of `except`, where the exception keeps tensors alive
+            self.tokens = min(self.tokens, middle * cost(batch[0]))
+            if self._report_oom is not None:
+                self._report_oom(self.tokens)
+                self._report_oom = None
+            if "torch" in sys.modules:
+                import torch
+
+                torch.cuda.empty_cache()  # the failed attempt has fragmented the memory; without a GPU it does nothing
+        halves = batch[:middle], batch[middle:]
+        return [result for half in halves for result in self.compute(half, cost, run)]

@@ -4,34 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from mtkit.errors import DataError, MtkitError
 from mtkit.io.json_text import reject_constant
+from mtkit.search.hypothesis import SentenceRequest
 from mtkit.text.lines import read_lines
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.translate.translation import Translation, TranslationOptions
 
-
-@dataclass(frozen=True)
-class TokenConstraints:
-    """The constraints on a translation as ids; excluded texts as bytes, since they have many tokenizations."""
-
-    prefix: tuple[int, ...] = ()
-    include: tuple[tuple[int, ...], ...] = ()
-    exclude: tuple[bytes, ...] = ()  # see Tokenizer.text_bytes
-
-    @property
-    def is_prefix_only(self) -> bool:
-        """True if there are no other constraints than a prefix."""
-        return not self.include and not self.exclude
-
-    @property
-    def min_length(self) -> int:
-        """Number of tokens that a translation needs to meet the constraints."""
-        return len(self.prefix) + sum(map(len, self.include))
+UNCONSTRAINED = SentenceRequest(source=(), max_length=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +32,7 @@ class ConstrainedLine:
         exclude: texts that the translation must not contain, not within words either.
         adapter: name of the adapter that translates it (AdaptedTranslators); empty: none.
         json_text: the JSON object that the line was read from, for the output; empty if it was text.
-        ids: the constraints as ids of the model, see `tokenize_constraints`.
+        request: the constraints as ids of the model, see `tokenize_constraints`.
     """
 
     text: str
@@ -56,7 +41,7 @@ class ConstrainedLine:
     exclude: tuple[str, ...] = ()
     adapter: str = ""
     json_text: str = ""
-    ids: TokenConstraints | None = None
+    request: SentenceRequest = UNCONSTRAINED
 
 
 Line = str | ConstrainedLine
@@ -69,13 +54,6 @@ MAX_PREFIX_TOKENS = 500
 MAX_INCLUDED_TOKENS = 200
 MAX_EXCLUDED_TEXTS = 200
 MAX_QUOTED = 80  # characters of a text in a message
-
-
-def as_plain(line: Line) -> list[Any]:
-    """A line and everything that belongs to it, as values of JSON."""
-    if isinstance(line, str):
-        return [line, None, ""]
-    return [line.text, (line.prefix, line.include, line.exclude, line.adapter), line.json_text]
 
 
 def text_of(line: Line) -> str:
@@ -105,10 +83,11 @@ def tokenize_constraints(lines: Iterable[Line], first: int, tokenizer: Tokenizer
         if isinstance(line, str) or not (line.prefix or line.include or line.exclude):
             yield text_of(line)
         else:
-            yield replace(line, ids=_tokenize(line, number, tokenizer))
+            yield replace(line, request=_tokenize(line, number, tokenizer))
 
 
-def _tokenize(line: ConstrainedLine, number: int, tokenizer: Tokenizer) -> TokenConstraints:
+def _tokenize(line: ConstrainedLine, number: int, tokenizer: Tokenizer) -> SentenceRequest:
+    """A request without source that has the constraints, and the tokens that they need as its maximum length."""
     if any(not text.strip() for text in (*line.include, *line.exclude, *([line.prefix] if line.prefix else []))):
         raise DataError(f"line {number}: a blank text in prefix, include or exclude; omit it")
     required = (line.prefix.strip(), *(text.strip() for text in line.include))
@@ -128,15 +107,16 @@ def _tokenize(line: ConstrainedLine, number: int, tokenizer: Tokenizer) -> Token
                 f"line {number}: {key}: {_quote(text)} contains characters that the vocabulary lacks; write it without "
                 "them, or omit it"
             )
+    prefix, *include = ids
     numbers = {
-        "tokens in prefix": (len(ids[0]), MAX_PREFIX_TOKENS),
-        "tokens in include": (sum(map(len, ids[1:])), MAX_INCLUDED_TOKENS),
+        "tokens in prefix": (len(prefix), MAX_PREFIX_TOKENS),
+        "tokens in include": (sum(map(len, include)), MAX_INCLUDED_TOKENS),
         "texts in exclude": (len(excluded), MAX_EXCLUDED_TEXTS),
     }
     for name, (count, maximum) in numbers.items():
         if count > maximum:
             raise DataError(f"line {number}: {count:,} {name}; the maximum is {maximum}")
-    return TokenConstraints(tuple(ids[0]), tuple(map(tuple, ids[1:])), tuple(excluded))
+    return SentenceRequest(source=(), max_length=sum(map(len, ids)), prefix=prefix, include=include, exclude=excluded)
 
 
 def _quote(text: str) -> str:
@@ -206,16 +186,13 @@ def parse_json_lines(lines: Iterable[str], name: str) -> Iterator[Line]:
 def json_note(lines: Iterable[str], name: str, report: Callable[[str], None]) -> Iterator[str]:
     """The lines as they are; `report` is called with a sentence if the first one is a JSON object with a "text"."""
     for number, line in enumerate(lines):
-        if number == 0 and line.lstrip().startswith("{") and _has_text(line):
+        text = None
+        if number == 0:
+            with suppress(DataError):
+                text = _parse_object(line, "", _LINE_EXAMPLE).get("text")
+        if isinstance(text, str):
             report(f'{name}: JSON lines are translated as text here; --jsonl-input translates the "text" of each')
         yield line
-
-
-def _has_text(line: str) -> bool:
-    try:
-        return isinstance(_parse_object(line, "", _LINE_EXAMPLE).get("text"), str)
-    except DataError:
-        return False
 
 
 def with_constraints(lines: Iterable[str], path: Path) -> Iterator[Line]:
@@ -244,7 +221,7 @@ def with_constraints(lines: Iterable[str], path: Path) -> Iterator[Line]:
 
 
 def with_prefix(lines: Iterable[Line], prefix: str) -> Iterator[Line]:
-    """The lines with this beginning of the translation, except those that have one of their own."""
+    """The lines with this beginning of the translation, except those that state one."""
     for line in lines:
         constrained = ConstrainedLine(text=line) if isinstance(line, str) else line
         yield constrained if constrained.prefix else replace(constrained, prefix=prefix)

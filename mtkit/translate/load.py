@@ -16,13 +16,20 @@ from mtkit.inference.native_search import NativeModel
 from mtkit.inference.support import ComputeType, cpu_compute_type, unsupported_model_key
 from mtkit.io.files import hash_files
 from mtkit.model_folder.config_file import model_hash
-from mtkit.model_folder.folder import ModelMetadata, StoredModel, find_model, read_metadata, read_stored_model
+from mtkit.model_folder.folder import (
+    LoadedModel,
+    ModelMetadata,
+    StoredModel,
+    find_model,
+    read_metadata,
+    read_stored_model,
+)
 from mtkit.recipe.tree import load_search
 from mtkit.search.config import SearchConfig
 from mtkit.text.lines import list_of_texts, require_list
 from mtkit.translate.engine import Engine, NativeEngine, StartedEngine, special_ids
 from mtkit.translate.glossary import Glossary, read_glossary
-from mtkit.translate.lines import MAX_QUOTED, Line, adapter_of, read_windows
+from mtkit.translate.lines import MAX_QUOTED, ConstrainedLine, Line, adapter_of, read_windows
 from mtkit.translate.reranking import LanguageModelReranking, MinimumBayesRisk, Rerank, read_language_model
 from mtkit.translate.score import ForcedScore, GivenTranslation, score_lines
 from mtkit.translate.translation import LanguageModelOptions, Translation, TranslationOptions
@@ -30,7 +37,6 @@ from mtkit.translate.translator import Translator
 
 if TYPE_CHECKING:
     from mtkit.inference.packing import PackedWeights
-    from mtkit.translate.model_engine import FusedLanguageModel
 
 
 def load_translator(
@@ -144,10 +150,7 @@ class TranslatorSpec:
             if self.language_model.mode == "rerank":
                 rerankings = [LanguageModelReranking(load([language]), tokenizers, weight, config.penalty())]
             else:
-                from mtkit.translate.model_engine import FusedLanguageModel
-
-                fused = FusedLanguageModel(language.load().model, tokenizers.tgt.vocab, weight)
-                load = partial(load, language_model=fused)
+                load = partial(load, language_model=(language.load(), weight))
         if config.rerank is not None:
             from mtkit.evaluation.similarity import pairwise_similarity
 
@@ -159,8 +162,13 @@ class TranslatorSpec:
             packed, loaded = PackedWeights(), [replace(one, weights=dict(one.weights)) for one in loaded]
         translators = []
         for adapter in adapters:
+            if adapter is not None and len(loaded) > 1:
+                raise UsageError(
+                    f"--adapter {adapter}: belongs to one model, and an ensemble has several; give one of the two"
+                )
+            adapted = loaded if adapter is None else [loaded[0].with_adapter(adapter)]
             translator = Translator(
-                load(_adapted(loaded, adapter), packed=packed),
+                load(adapted, packed=packed),
                 first.tokenizers,
                 config,
                 max_source_length=min(one.metadata.max_source_length for one in loaded),
@@ -196,7 +204,7 @@ class TranslatorSpec:
         }
 
     def unwritten_n_best(self) -> str | None:
-        """A note for output with one translation a line: the model's own n_best has no effect; None if it is 1.
+        """A note for output with one translation a line: n_best of the model's recipe has no effect; None if it is 1.
 
         Raises:
             UsageError: the overrides ask for more than one translation.
@@ -254,7 +262,7 @@ def load_engine(
     compute_type: ComputeType,
     device: str,
     rewrite: bool = True,
-    language_model: FusedLanguageModel | None = None,
+    language_model: tuple[LoadedModel, float] | None = None,
     packed: PackedWeights | None = None,
 ) -> Engine:
     """Load the engine of a model, or of an ensemble over the same vocabularies, with the tokens before its targets.
@@ -266,7 +274,7 @@ def load_engine(
         compute_type: see `resolved_compute_type`.
         device: a result of `device_name`.
         rewrite: False: the reference implementation.
-        language_model: of shallow fusion, which the native backend does not support; None: there is none.
+        language_model: of shallow fusion, which the native backend does not support, and its weight.
         packed: packed weights of other models, which are shared where the arrays are the same.
 
     Raises:
@@ -400,15 +408,6 @@ def _read(paths: Sequence[Path]) -> list[StoredModel]:
     return loaded
 
 
-def _adapted(loaded: Sequence[StoredModel], adapter: Path | None) -> Sequence[StoredModel]:
-    """A model with an adapter, or models without one; UsageError if there are several models and an adapter."""
-    if adapter is None:
-        return loaded
-    if len(loaded) > 1:
-        raise UsageError(f"--adapter {adapter}: belongs to one model, and an ensemble has several; give one of the two")
-    return [loaded[0].with_adapter(adapter)]
-
-
 def read_translation_model(folder: Path) -> StoredModel:
     """Read a model that translates.
 
@@ -455,6 +454,11 @@ class AdaptedTranslators:
 
     An adapter is merged into a copy of the matrices that it changes, so that its lines are as fast as those of the
     model. All other memory is shared: embeddings, output projection, tokenizers.
+
+    Attributes:
+        options: those of all translators.
+        compute_type: see Translator; it is the same for all.
+        can_fork: see Engine.
     """
 
     def __init__(self, base: TranslatorSpec, adapters: Mapping[str, Path]) -> None:
@@ -470,20 +474,12 @@ class AdaptedTranslators:
         self.options = base.options
         translators = base.load_adapted([base.adapter, *adapters.values()])
         self._translators = dict(zip(["", *adapters], translators, strict=True))
+        self.compute_type = translators[0].compute_type
+        self.can_fork = all(each.can_fork for each in translators)
 
     def __getitem__(self, name: str) -> Translator:
         """The translator of an adapter, which must be one of them; of the model for the empty name."""
         return self._translators[name]
-
-    @property
-    def compute_type(self) -> str:
-        """See Translator; it is the same for all."""
-        return self._translators[""].compute_type
-
-    @property
-    def can_fork(self) -> bool:
-        """See Engine."""
-        return all(each.can_fork for each in self._translators.values())
 
     def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]:
         """Translate each line with the adapter that it names.
@@ -499,10 +495,11 @@ class AdaptedTranslators:
         for window, error in read_windows(self._checked(lines, first), self.options):
             names = [adapter_of(line) for line in window]
             used = list(dict.fromkeys(names))
-            parts = [
-                self._translators[name].translate([_line_for(name, line) for line in window], first=first)
-                for name in used
-            ]
+            parts = []
+            for name in used:
+                of_name = (line if each == name else "" for line, each in zip(window, names, strict=True))
+                texts = [replace(line, adapter="") if isinstance(line, ConstrainedLine) else line for line in of_name]
+                parts.append(self._translators[name].translate(texts, first=first))
             for name, translations in zip(names, zip(*parts, strict=True), strict=True):
                 yield translations[used.index(name)]
             first += len(window)
@@ -515,10 +512,3 @@ class AdaptedTranslators:
                 known = ", ".join(sorted(filter(None, self._translators)))
                 raise DataError(f"line {number}: adapter {name[:MAX_QUOTED]!r}: unknown; the adapters are {known}")
             yield line
-
-
-def _line_for(name: str, line: Line) -> Line:
-    """The line as the translator of an adapter reads it: blank if it names another one."""
-    if adapter_of(line) != name:
-        return ""
-    return line if isinstance(line, str) else replace(line, adapter="")

@@ -6,7 +6,7 @@ import itertools
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -17,33 +17,17 @@ from mtkit.corpus.order.ragged import Ragged
 from mtkit.hardware import limit_onednn_cache, parse_device, tell_torch_num_threads, tune_malloc
 from mtkit.inference.prepare import NAMES, prepare_for_inference, resolve_compute_type
 from mtkit.inference.support import ComputeType
+from mtkit.model_folder.folder import LoadedModel
 from mtkit.models.interface import TranslationModel
 from mtkit.search.config import SearchConfig
-from mtkit.search.constraints import Constraint, ExcludedTexts, ForcedPrefix, TokenBytes
+from mtkit.search.constraints import Constraint, ExcludedTexts, ForcedPrefix, IncludedPhrases, TokenBytes
 from mtkit.search.ensemble import Ensemble, LanguageModelTerm, ShallowFusion
 from mtkit.search.fast_topk import log_normaliser
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SentenceRequest, SpecialIds
-from mtkit.search.constraints import IncludedPhrases
 from mtkit.search.interface import SearchRequest, Stepper
-from mtkit.text.vocab import Vocab
 from mtkit.translate.engine import SearchFn, TokenPair
 
 PAD = 0  # any id: padding is marked in `real`
-
-
-@dataclass(frozen=True)
-class FusedLanguageModel:
-    """The language model of shallow fusion.
-
-    Attributes:
-        model: over the target vocabulary of the translation models.
-        vocab: that vocabulary.
-        weight: of its log-probability.
-    """
-
-    model: TranslationModel
-    vocab: Vocab
-    weight: float
 
 
 class ModelEngine:
@@ -65,7 +49,7 @@ class ModelEngine:
         device: str = "cpu",
         rewrite: bool = True,
         name: str = "the model",
-        language_model: FusedLanguageModel | None = None,
+        language_model: tuple[LoadedModel, float] | None = None,
     ) -> None:
         """Prepare the models for inference.
 
@@ -75,7 +59,7 @@ class ModelEngine:
             device: see `parse_device`.
             rewrite: see `prepare_for_inference`.
             name: of the models, for error messages.
-            language_model: of shallow fusion; None: there is none.
+            language_model: of shallow fusion, over the target vocabulary, and the weight of its log-probability.
 
         Raises:
             UsageError: this machine lacks the device or the compute type.
@@ -93,12 +77,12 @@ class ModelEngine:
         self._process = os.getpid()
         self._terms: tuple[Constraint, ...] = ()
         if language_model is not None:
-            vocab = language_model.vocab
-            self._terms = (LanguageModelTerm(language_model.weight),)
+            loaded, weight = language_model
+            self._terms = (LanguageModelTerm(weight),)
             self.stepper = ShallowFusion(
                 self.stepper,
-                prepare(language_model.model),
-                lambda count: collate_source([[]] * count, vocab).to(self.device),
+                prepare(loaded.model),
+                lambda count: collate_source([[]] * count, loaded.tokenizers.tgt.vocab).to(self.device),
             )
 
     @property
@@ -115,8 +99,11 @@ class ModelEngine:
 
         def search(requests: Sequence[SentenceRequest]) -> list[list[Hypothesis]]:
             self._after_fork()
-            found = run(self.stepper, self._request(requests, special_ids, bytes_of))
-            return [[_plain(each) for each in n_best] for n_best in found]
+            lists = run(self.stepper, self._request(requests, special_ids, bytes_of))
+            return [
+                [h if h.attention is None else replace(h, attention=h.attention.float().cpu().numpy()) for h in n_best]
+                for n_best in lists
+            ]
 
         return search
 
@@ -187,13 +174,6 @@ def _source(rows: Sequence[Sequence[int]]) -> Source:
     return Source(ids=torch.from_numpy(ids), real=real, pos=pos)
 
 
-def _plain(hypothesis: Hypothesis) -> Hypothesis:
-    """The hypothesis with its attention as a numpy array."""
-    if hypothesis.attention is None:
-        return hypothesis
-    return replace(hypothesis, attention=hypothesis.attention.float().cpu().numpy())
-
-
 CHUNK_POSITIONS = 512  # target positions whose logits are in memory at a time
 
 
@@ -206,25 +186,15 @@ def score_tokens(models: Sequence[TranslationModel], batch: Batch) -> list[list[
     chunks = []
     for start in range(0, labels.numel(), CHUNK_POSITIONS):
         chunk = slice(start, start + CHUNK_POSITIONS)
-        logits = [model.output(states[chunk]) for model, states in zip(models, hidden, strict=True)]
-        chunks.append(_score_labels(logits, labels[chunk]))
+        logits = [model.output(states[chunk]) for model, states in zip(models, hidden, strict=True)]  # each [n, V]
+        values = logits[0]
+        normaliser: Tensor | float = 0.0
+        if len(logits) > 1:  # the mean of the models' distributions
+            values = torch.stack([each.float().log_softmax(-1) for each in logits]).logsumexp(0) - math.log(len(logits))
+        else:
+            normaliser = log_normaliser(values)  # [n]
+        label = values.gather(1, labels[chunk].unsqueeze(1)).squeeze(1).float()
+        chunks.append((label - normaliser, values.amax(1).float() - normaliser))
     fields = (torch.cat(each).tolist() for each in zip(*chunks, strict=True))
     scores = (ScoredToken(*each) for each in zip(*fields, strict=True))
     return [list(itertools.islice(scores, count)) for count in batch.loss_mask.sum(1).tolist()]
-
-
-def _score_labels(logits: Sequence[Tensor], labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of labels [n] and of the best tokens, each [n], by the mean of the models' distributions.
-
-    Args:
-        logits: of each model, [n, V].
-        labels: [n].
-    """
-    values, normaliser = logits[0], None
-    if len(logits) > 1:
-        values = torch.stack([each.float().log_softmax(-1) for each in logits]).logsumexp(0) - math.log(len(logits))
-    else:
-        normaliser = log_normaliser(values)  # [n]
-    label = values.gather(1, labels.unsqueeze(1)).squeeze(1).float()
-    best = values.amax(1).float()
-    return (label, best) if normaliser is None else (label - normaliser, best - normaliser)

@@ -1,4 +1,4 @@
-"""Translate lines to stdout or to files that can be resumed.
+"""Translate lines to stdout or to files that can be resumed, with reports of progress and of flags.
 
 With `-o FILE` the lines go to `FILE.part`, which is renamed to `FILE` once it is complete. After an error, an
 interruption or a kill, `FILE.part` keeps the finished lines, and a later call can resume after them. It continues at
@@ -13,21 +13,25 @@ import json
 import os
 import re
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from types import TracebackType
+from typing import Any, Self, TextIO
 
+from mtkit.display import format_clock
 from mtkit.errors import DataError
 from mtkit.io.files import translate_write_errors
 from mtkit.io.json_text import finite
 from mtkit.io.part_file import PartFile, open_part_file
-from mtkit.translate.lines import ConstrainedLine, Line, as_plain, read_windows, text_of
+from mtkit.translate.lines import ConstrainedLine, Line, read_windows, text_of
 from mtkit.translate.translation import Alternative, Translation, TranslationOptions
 from mtkit.translate.workers import LineTranslator, translator_pool, window_options
 
-Format = Callable[[Translation, Line], str | None]
+Format = Callable[[Translation, Line], str | None]  # a line about a translation, None for no line
+Destination = tuple[Path | None, Format]  # a file, device or pipe, or None for stdout; and what is written there
 SEPARATOR = " ||| "
 
 
@@ -51,15 +55,11 @@ def as_moses_n_best(translation: Translation, source: Line) -> str:
     `|||` within a translation is written `| | |`: the form has no escape, and its readers split at each `|||`.
     """
     number = str(translation.line - 1)
-    return "\n".join(
-        SEPARATOR.join((number, _spaced_bars(each.hyp), f"LogProb= {each.log_prob:.6f}", f"{each.score:.6f}"))
-        for each in _alternatives(translation)
-    )
-
-
-def _spaced_bars(text: str) -> str:
-    """The text with spaces in each run of three or more vertical bars."""
-    return re.sub(r"\|{3,}", lambda bars: " ".join(bars[0]), text)
+    rows = []
+    for each in _alternatives(translation):
+        hyp = re.sub(r"\|{3,}", lambda bars: " ".join(bars[0]), each.hyp)
+        rows.append(SEPARATOR.join((number, hyp, f"LogProb= {each.log_prob:.6f}", f"{each.score:.6f}")))
+    return "\n".join(rows)
 
 
 def _alternatives(translation: Translation) -> Sequence[Alternative]:
@@ -91,46 +91,14 @@ def _dumps(fields: dict[str, object]) -> str:
     return json.dumps(finite(fields), ensure_ascii=False, allow_nan=False)
 
 
-@dataclass(frozen=True)
-class Destination:
-    """A place for a line about each translation.
-
-    Attributes:
-        path: a file, device or pipe; None is stdout.
-        text: form of the line.
-    """
-
-    path: Path | None = None
-    text: Format = as_text
-
-    @property
-    def is_stream(self) -> bool:
-        """True if it is stdout, a device or a pipe, which cannot be renamed and is written directly."""
-        return self.path is None or is_stream(self.path)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    """Destinations of translations.
-
-    Attributes:
-        destinations: those that are files become complete together.
-        resume: continue FILE.part of the first file; ignored if there is none.
-        header: the settings that the translations depend on; see `open_part_file`.
-        reports: called with each translation once it is written.
-    """
-
-    destinations: Sequence[Destination] = (Destination(),)
-    resume: bool = False
-    header: Mapping[str, Any] = field(default_factory=dict)
-    reports: Sequence[Callable[[Translation], None]] = ()
-
-
 def translate_to_file(
     load: Callable[[], LineTranslator],
     lines: Iterable[Line],
-    output: Output,
+    destinations: Sequence[Destination],
     *,
+    header: Mapping[str, Any],
+    resume: bool = False,
+    reports: Sequence[Callable[[Translation], None]] = (),
     num_workers: int = 1,
     flush_every: int | None = None,
 ) -> None:
@@ -139,7 +107,10 @@ def translate_to_file(
     Args:
         load: builds the translator, once in each worker process (see WorkerPool).
         lines: the source lines.
-        output: where and how translations are written.
+        destinations: where and how translations are written; those that are files become complete together.
+        header: the settings that the translations depend on; see `open_part_file`.
+        resume: continue FILE.part of the first file; ignored if there is none.
+        reports: called with each translation once it is written.
         num_workers: worker processes; 1 translates in this process.
         flush_every: number of lines after which translations appear.
 
@@ -150,15 +121,17 @@ def translate_to_file(
         ReadWriteError: the output cannot be written.
     """
     windows = HashedWindows(iter(lines), window_options(num_workers, flush_every))
-    files = [(each.path, each.text) for each in output.destinations if each.path is not None and not each.is_stream]
+    files = [(path, text) for path, text in destinations if path is not None and not is_stream(path)]
     with ExitStack() as stack:
         part: PartFile | None = None
         first = 1
         if files:
             path, *beside = [path for path, _ in files]
-            part = stack.enter_context(open_part_file(path, output.header, beside=beside, resume=output.resume))
+            part = stack.enter_context(open_part_file(path, header, beside=beside, resume=resume))
         streams = [
-            (stack.enter_context(open_stream(each.path)), each.text) for each in output.destinations if each.is_stream
+            (stack.enter_context(open_stream(path)), text)
+            for path, text in destinations
+            if path is None or is_stream(path)
         ]
         if part is not None:
             windows.skip(part)
@@ -175,7 +148,7 @@ def translate_to_file(
                 part.write(*(text(translation, source) for _, text in files))
             if part is not None and end is not None:
                 part.record(end)
-            for report in output.reports:
+            for report in reports:
                 report(translation)
 
 
@@ -226,7 +199,10 @@ class HashedWindows:
                 raise error
 
     def _add(self, line: Line) -> None:
-        self._hash.update(json.dumps(as_plain(line)).encode() + b"\n")
+        plain: list[Any] = [line, None, ""]
+        if isinstance(line, ConstrainedLine):
+            plain = [line.text, (line.prefix, line.include, line.exclude, line.adapter), line.json_text]
+        self._hash.update(json.dumps(plain).encode() + b"\n")
         self._num_lines += 1
 
 
@@ -248,3 +224,131 @@ def open_stream(path: Path | None) -> Iterator[TextIO]:
         return
     with translate_write_errors(path), path.open("w", encoding="utf-8", newline="\n") as stream:
         yield stream
+
+
+TERMINAL_SECONDS = 1.0  # between two updates of the line at a terminal
+LOG_SECONDS = 30.0  # between two lines in a file or pipe
+_CLEAR = "\r\x1b[K"  # erases the line of a terminal
+
+
+class TranslationProgress:
+    """Reports progress: a line that is redrawn each second at a terminal, otherwise a new line every 30 seconds.
+
+    The rate is that of all lines since the start, without those that were skipped by resuming. Translations arrive
+    together, a window of lines at a time: a report counts those before the one that just arrived, whose window may not
+    be complete. `with` erases the line at the end, so that an error does not stand behind it.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        is_terminal: bool,
+        count_lines: Callable[[], int | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take the parts.
+
+        Args:
+            stream: stderr.
+            is_terminal: whether a line of the stream can be redrawn.
+            count_lines: returns the number of source lines, None if it is unknown; called once, at the first report.
+            clock: returns seconds.
+        """
+        self._stream, self._is_terminal = stream, is_terminal
+        self._count_lines, self._clock = count_lines, clock
+        self._interval = TERMINAL_SECONDS if is_terminal else LOG_SECONDS
+        self._start = self._last = self._arrived = clock()
+        self._count = self._line = 0
+        self._total: int | None = None
+        self._has_reported = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._has_reported and self._is_terminal:
+            self._stream.write(_CLEAR)
+            self._stream.flush()
+
+    def add(self, translation: Translation) -> None:
+        """Count a translation, and report if it is time."""
+        now = self._clock()
+        if self._count == 0:
+            self._last = now
+        elif now - self._last >= self._interval:
+            self._last = now
+            self._report(now)
+        self._count, self._line, self._arrived = self._count + 1, translation.line, now
+
+    def _report(self, now: float) -> None:
+        """Write what was done when the last translation arrived: `1,200 of 30,000 lines, 85 lines/s, 5:39 left`."""
+        if not self._has_reported:
+            self._total = self._count_lines()
+            self._has_reported = True
+        rate = self._count / max(self._arrived - self._start, 1e-6)
+        text = f"lines, {rate:,.0f} lines/s" if rate >= 10 else f"lines, {rate:.1f} lines/s"
+        if self._total is None:
+            text = f"{self._line:,} {text}"
+        else:
+            left = max(0.0, (self._total - self._line) / rate - (now - self._arrived))
+            text = f"{self._line:,} of {self._total:,} {text}, {format_clock(left)} left"
+        self._stream.write(f"{_CLEAR}{text}\r" if self._is_terminal else f"{text}\n")
+        self._stream.flush()
+
+
+MAX_LINES = 5  # line numbers that are listed for each flag
+DESCRIPTIONS = {  # flag: what happened to the line, in the order of the summary
+    "split": "split because they are longer than any training source",
+    "long": "longer than any training source",
+    "repetition": "ran into a loop",
+    "limit": "cut off at the maximum length",
+    "short": "far shorter than their source",
+    "unknown": "with characters that the vocabulary lacks",
+    "excluded": "with an excluded text",
+    "missing": "without a URL, placeholder, name or other text of their source",
+    "numbers": "with other numbers than their source",
+    "message": "left as they are, since they begin like messages of ICU and cannot be read as such",
+    "terms": "without an allowed form of a term",
+}
+
+
+class FlagSummary:
+    """Counts the flags of translations."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, list[int]] = {flag: [] for flag in DESCRIPTIONS}
+        self._num_flagged = self._num_lines = self._num_terms = self._num_honoured = 0
+
+    def add(self, translation: Translation) -> None:
+        """Count the flags of a translation."""
+        self._num_lines += 1
+        self._num_flagged += bool(translation.flags)
+        self._num_terms += len(translation.terms)
+        self._num_honoured += sum(bool(form) for _, form in translation.terms)
+        for flag in translation.flags:
+            self._counts[flag] += 1
+            if len(self._first[flag]) < MAX_LINES:
+                self._first[flag].append(translation.line)
+
+    def terms(self) -> str | None:
+        """One line about the terms of a glossary; None if the text has none."""
+        if not self._num_terms:
+            return None
+        return f"{self._num_honoured:,} of {self._num_terms:,} terms of the glossary are in an allowed form"
+
+    def sentence(self) -> str | None:
+        """One line, such as `2 of 40 lines are flagged: 2 ran into a loop (lines 7, 9)`; None if there are no flags."""
+        if not self._num_flagged:
+            return None
+        groups = []
+        for flag, description in DESCRIPTIONS.items():
+            count, first = self._counts[flag], self._first[flag]
+            if count:
+                numbers = ", ".join(map(str, first)) + (", ..." if count > len(first) else "")
+                groups.append(f"{count:,} {description} (line{'s' if count > 1 else ''} {numbers})")
+        verb = "lines are" if self._num_lines > 1 else "line is"
+        return f"{self._num_flagged:,} of {self._num_lines:,} {verb} flagged: {'; '.join(groups)}"

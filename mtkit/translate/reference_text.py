@@ -63,19 +63,9 @@ def batches(loaded: LoadedModel, text: ReferenceText) -> Iterator[Batch]:
     prefix = prefix_ids(loaded, text.prefix)
     src, tgt = tokenizers.encode_texts(text.src, text.ref)
     src = [[*prefix, *ids] for ids in src]
-    _require_positions(loaded, src, tgt)
-    order = sorted(range(len(src)), key=lambda index: len(src[index]))
-    for start in range(0, len(order), BATCH_SENTENCES):
-        rows = order[start : start + BATCH_SENTENCES]
-        sides = [src[row] for row in rows], [tgt[row] for row in rows]
-        yield collate(*sides, rows, tokenizers.src.vocab, tokenizers.tgt.vocab)
-
-
-def _require_positions(loaded: LoadedModel, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> None:
     model = loaded.metadata.model
-    if not model.has_encoder:
-        return  # both sides share the positions
-    for key, limit in model.max_lengths().items():
+    limits = model.max_lengths() if model.has_encoder else {}  # of a decoder-only model both sides share the positions
+    for key, limit in limits.items():
         side, rows = ("source", src) if key.startswith("encoder") else ("reference", tgt)
         for number, ids in enumerate(rows, start=1):
             if len(ids) + 1 > limit:
@@ -83,3 +73,8 @@ def _require_positions(loaded: LoadedModel, src: Sequence[Sequence[int]], tgt: S
                     f"line {number} of the {side}: {len(ids) + 1} tokens, prefix and end of sentence included, and the "
                     f"model has {limit} positions (model.{key}); shorten or omit it"
                 )
+    order = sorted(range(len(src)), key=lambda index: len(src[index]))
+    for start in range(0, len(order), BATCH_SENTENCES):
+        chosen = order[start : start + BATCH_SENTENCES]
+        sides = [src[index] for index in chosen], [tgt[index] for index in chosen]
+        yield collate(*sides, chosen, tokenizers.src.vocab, tokenizers.tgt.vocab)

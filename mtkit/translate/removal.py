@@ -57,7 +57,17 @@ class Removal:
         pieces: list[SpanPiece] = []
         rest, end = "", 0
         for span in sorted(spans):
-            start, stop = _with_surroundings(text, span.start, span.end)
+            start, stop = _with_signs(text, span.start, span.end)
+            # a comma or colon, and a space, would make no sense without the span
+            before, after = text[:start].rstrip(), text[stop:].lstrip()
+            if before.endswith((",", ":")) and (not after or after[0] in _STOPS):
+                start = len(before) - 1
+            elif not before and after.startswith((",", ":")):
+                stop = len(text) - len(after) + 1
+            if text[:start][-1:].isspace() and not text[stop:][:1].isalnum():
+                start -= 1
+            elif not text[:start] and text[stop:][:1].isspace():
+                stop += 1
             start = max(start, end)
             if span.end > end:  # what belongs to the span before may have all of this one
                 rest += text[end:start]
@@ -76,12 +86,18 @@ class Removal:
         Args:
             aligned: the rest and its translation.
         """
-        places = [(piece, self._place(piece, aligned)) for piece in self.pieces]
-        placed = [
-            SpanPiece(place, piece.number, self._spaced(piece, aligned.hyp, place))
-            for piece, place in places
-            if place is not None
-        ]
+        placed = []
+        for piece in self.pieces:
+            place = self._place(piece, aligned)
+            if place is None:
+                continue
+            # with the spaces that separate it from the words around its place
+            text, before, after = piece.text.strip(), aligned.hyp[:place][-1:], aligned.hyp[place:][:1]
+            is_apart = not before or before.isspace() or before in "([{" or text[0] in ",:"
+            is_attached = not piece.text[0].isspace() and self.rest[: piece.start][-1:].isalnum()
+            space_after = " " if after.isalnum() and not self._is_attached_after(piece) else ""
+            spaced = ("" if is_apart or is_attached else " ") + text + space_after
+            placed.append(SpanPiece(place, piece.number, spaced))
         if not placed:
             return None
         src_tokens, src_of = _insert(aligned.src_tokens, self.pieces)
@@ -113,18 +129,8 @@ class Removal:
                     return place[edge]
         return None if following else len(aligned.hyp.rstrip(_STOPS))
 
-    def _is_attached_before(self, piece: SpanPiece) -> bool:
-        return not piece.text[0].isspace() and self.rest[: piece.start][-1:].isalnum()
-
     def _is_attached_after(self, piece: SpanPiece) -> bool:
         return not piece.text[-1].isspace() and self.rest[piece.start :][:1].isalnum()
-
-    def _spaced(self, piece: SpanPiece, hyp: str, place: int) -> str:
-        """A piece with the spaces that separate it from the words around its place."""
-        text, before, after = piece.text.strip(), hyp[:place][-1:], hyp[place:][:1]
-        is_apart = not before or before.isspace() or before in "([{" or text[0] in ",:"
-        space_before = "" if is_apart or self._is_attached_before(piece) else " "
-        return space_before + text + (" " if after.isalnum() and not self._is_attached_after(piece) else "")
 
 
 def _range(aligned: Aligned, word: tuple[int, int]) -> tuple[int, int] | None:
@@ -135,21 +141,6 @@ def _range(aligned: Aligned, word: tuple[int, int]) -> tuple[int, int] | None:
         if all(len(each) == 1 for each in same):
             return same[1][0]
     return aligned.target_range(*word)
-
-
-def _with_surroundings(text: str, start: int, end: int) -> tuple[int, int]:
-    """A span with the signs, brackets, comma and space that would make no sense without it."""
-    start, end = _with_signs(text, start, end)
-    before, after = text[:start].rstrip(), text[end:].lstrip()
-    if before.endswith((",", ":")) and (not after or after[0] in _STOPS):
-        start = len(before) - 1
-    elif not before and after.startswith((",", ":")):
-        end = len(text) - len(after) + 1
-    if text[:start][-1:].isspace() and not text[end:][:1].isalnum():
-        start -= 1
-    elif not text[:start] and text[end:][:1].isspace():
-        end += 1
-    return start, end
 
 
 def _with_signs(text: str, start: int, end: int) -> tuple[int, int]:

@@ -48,14 +48,23 @@ class Repair:
 
     def __call__(self, segments: Sequence[Segment]) -> None:
         """Put missing spans and terms into the best texts, and flag what is not as it should be."""
-        terms = {s.number: self._glossary.find(s.text) if self._glossary else [] for s in segments}
-        wanted = {s.number: _outside(find_spans(s.text), terms[s.number]) for s in segments}
+        terms: dict[int, list[Term]] = {}
+        wanted: dict[int, list[Span]] = {}
+        for s in segments:
+            found = terms[s.number] = self._glossary.find(s.text) if self._glossary else []
+            wanted[s.number] = [  # except spans that overlap a term, whose translation the glossary states
+                span for span in find_spans(s.text) if not any(t.start < span.end and span.start < t.end for t in found)
+            ]
         if self._restores:
             read_without = [s for s in segments if s.removal is not None]
             for segment, restored in zip(read_without, self._put_back(read_without), strict=True):
                 vars(segment).update(vars(restored or segment))
             self._translate_without_spans([s for s in segments if wanted[s.number]], wanted)
-        lacking = {s.number: self._lacking(s, wanted[s.number], terms[s.number]) for s in segments}
+        lacking: dict[int, list[Span]] = {}  # terms without an allowed form, and missing spans
+        for s in segments:
+            hyp = s.hypotheses[0].text
+            unmet = [Span(t.start, t.end, t.forms[0]) for t in terms[s.number] if honoured_form(t, hyp) is None]
+            lacking[s.number] = [*unmet, *(restorable(s.text, wanted[s.number], hyp) if self._restores else [])]
         is_whole = {s.number for s in segments if s.removal is None or s.spelled}
         repaired = [s for s in segments if lacking[s.number] and s.number in is_whole]
         for segment, aligned in zip(repaired, self._align(repaired), strict=True):
@@ -75,34 +84,27 @@ class Repair:
         for _ in range(MAX_ROUNDS):
             if not segments:
                 break
+            removals = [Removal.of(s.text, removed[s.number]) for s in segments]
+            ids = self._tokenizers.read("src", [removal.rest for removal in removals])
+            trials = [
+                replace(s, ids=rest_ids, removal=removal, spelled=None, hypotheses=[])
+                for s, removal, rest_ids in zip(segments, removals, ids, strict=True)
+            ]
+            self._translate([trial for trial, removal in zip(trials, removals, strict=True) if removal.has_words])
+            good = [t for t in trials if t.hypotheses and not has_loop(t.hypotheses[0].tokens, t.ids)]
+            restored = dict(zip((t.number for t in good), self._put_back(good), strict=True))
             lost_more = []
-            trials = self._trials(segments, [Removal.of(s.text, removed[s.number]) for s in segments])
-            for segment, trial in zip(segments, trials, strict=True):
-                spans = wanted[segment.number]
+            for segment in segments:
+                spans, trial = wanted[segment.number], restored.get(segment.number)
                 hyps = segment.hypotheses[0].text, (trial or segment).hypotheses[0].text
                 if trial is not None and len(missing_spans(spans, hyps[1])) < len(missing_spans(spans, hyps[0])):
+                    trial.hypotheses[1:] = segment.hypotheses[1:]
                     vars(segment).update(vars(trial))
                 further = restorable(segment.text, spans, hyps[1])
                 if not removed[segment.number].issuperset(further):
                     removed[segment.number].update(further)
                     lost_more.append(segment)
             segments = lost_more
-
-    def _trials(self, segments: Sequence[Segment], removals: Sequence[Removal]) -> list[Segment | None]:
-        """Copies of segments whose best translation is that of the rest with the spans; None where that fails."""
-        ids = self._tokenizers.read("src", [removal.rest for removal in removals])
-        trials = [
-            replace(s, ids=rest_ids, removal=removal, spelled=None, hypotheses=[])
-            for s, removal, rest_ids in zip(segments, removals, ids, strict=True)
-        ]
-        self._translate([trial for trial, removal in zip(trials, removals, strict=True) if removal.has_words])
-        good = [t for t in trials if t.hypotheses and not has_loop(t.hypotheses[0].tokens, t.ids)]
-        restored = dict(zip((t.number for t in good), self._put_back(good), strict=True))
-        results = [restored.get(trial.number) for trial in trials]
-        for segment, result in zip(segments, results, strict=True):
-            if result is not None:
-                result.hypotheses[1:] = segment.hypotheses[1:]
-        return results
 
     def _put_back(self, segments: Sequence[Segment]) -> list[Segment | None]:
         """Segments with the spans that were removed in the best translation; None where they have no place."""
@@ -118,12 +120,6 @@ class Repair:
             results.append(replace(segment, hypotheses=hypotheses, spelled=spelled))
         return results
 
-    def _lacking(self, segment: Segment, wanted: Sequence[Span], terms: Sequence[Term]) -> list[Span]:
-        """Spans to put into the best translation: terms without an allowed form, and missing spans."""
-        hyp = segment.hypotheses[0].text
-        unmet = [Span(t.start, t.end, t.forms[0]) for t in terms if honoured_form(t, hyp) is None]
-        return [*unmet, *(restorable(segment.text, wanted, hyp) if self._restores else [])]
-
     def _align(self, segments: Sequence[Segment]) -> list[Aligned | None]:
         attention = self._attend(segments) if segments else []
         tokens = [segment.spell(self._tokenizers) for segment in segments]
@@ -134,13 +130,14 @@ class Repair:
 
 
 def _flags(src: str, spans: Sequence[Span], terms: Sequence[Term], hyp: str) -> tuple[str, ...]:
-    unmet = ("terms",) if not all(honoured_form(term, hyp) for term in terms) else ()
-    return (*fidelity_flags(src, spans, hyp), *unmet)
-
-
-def _outside(spans: Sequence[Span], terms: Sequence[Term]) -> list[Span]:
-    """The spans that overlap no term, whose translation the glossary states."""
-    return [s for s in spans if not any(t.start < s.end and s.start < t.end for t in terms)]
+    """Those of FIDELITY_FLAGS that a translation has."""
+    missing = missing_spans(spans, hyp)
+    flags = {
+        "missing": any(not span.is_number for span in missing),
+        "numbers": any(span.is_number for span in missing) or has_added_numbers(src, hyp),
+        "terms": not all(honoured_form(term, hyp) for term in terms),
+    }
+    return tuple(flag for flag, is_set in flags.items() if is_set)
 
 
 def restorable(src: str, spans: Sequence[Span], hyp: str) -> list[Span]:
@@ -168,16 +165,6 @@ def restore(src: str, missing: Sequence[Span], aligned: Aligned) -> tuple[str, l
     for start, old, new in reversed(replacements):
         hyp = hyp[:start] + new + hyp[start + len(old) :]
     return hyp, replacements
-
-
-def fidelity_flags(src: str, spans: Sequence[Span], hyp: str) -> tuple[str, ...]:
-    """The flags of a translation: "missing" without a span of the source, "numbers" with other numbers."""
-    missing = missing_spans(spans, hyp)
-    flags = {
-        "missing": any(not span.is_number for span in missing),
-        "numbers": any(span.is_number for span in missing) or has_added_numbers(src, hyp),
-    }
-    return tuple(flag for flag, is_set in flags.items() if is_set)
 
 
 MAX_PERIOD = 24  # tokens of the n-gram that is repeated

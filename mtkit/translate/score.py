@@ -8,15 +8,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from mtkit.errors import ComputeError, DataError, NonFiniteError
 from mtkit.io.json_text import parse_json
 from mtkit.search.hypothesis import ScoredToken
 from mtkit.text.lines import check_line_counts, read_lines
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.batch_budget import BatchBudget, ItemError, name_line
-from mtkit.translate.engine import Engine, special_ids
+from mtkit.translate.engine import BatchBudget, Engine, ItemError, name_line, special_ids
 from mtkit.translate.segments import split_lines
 
 BATCH_TOKENS = 8192  # sentences × longest side of a batch
@@ -59,17 +57,7 @@ class ForcedScore:
         return json.dumps({**fields, "perplexity": self.perplexity}, ensure_ascii=False)
 
 
-class _Pair(NamedTuple):
-    """A source and a target that are scored together: those of a line, or a part of it."""
-
-    line_index: int  # in the window
-    src: list[int]
-    tgt: list[int]
-
-    @property
-    def length(self) -> int:
-        """Number of tokens of the longer side, end of sentence included."""
-        return max(len(self.src), len(self.tgt)) + 1
+_Pair = tuple[list[int], list[int]]  # ids of a source and a target that are scored together: a line, or a part of it
 
 
 def score_lines(
@@ -97,26 +85,27 @@ def score_lines(
         ComputeError: memory runs out for a single line; raised after the scores of all lines before.
         NonFiniteError: the model computes NaN or infinity; raised after the scores of all lines before.
     """
-    stream = enumerate(map(_without_outer_space, pairs), start=1)
+    stripped = ((src.strip(), given.strip()) if isinstance(given, str) else (src, given) for src, given in pairs)
+    stream = enumerate(stripped, start=1)
     budget = BatchBudget(batch_tokens or BATCH_TOKENS, report_oom)
     if max_source_length is not None:
         max_source_length -= len(tag_ids)
     while window := list(itertools.islice(stream, WINDOW)):
         src, tgt = _ids(window, tokenizers)
         parts = [
-            _Pair(i, *part)
+            (i, ([*tag_ids, *part_src], part_tgt))
             for i, (line, (src_line, given)) in enumerate(window)
             if src_line.strip() or "".join(given).strip()
-            for part in _split_pair(line, src_line, (src[i], tgt[i]), tokenizers, max_source_length)
+            for part_src, part_tgt in _split_pair(line, src_line, (src[i], tgt[i]), tokenizers, max_source_length)
         ]
         of_line: dict[int, list[ScoredToken]] = {}
         errors: dict[int, ItemError] = {}
-        with_tags = [part._replace(src=[*tag_ids, *part.src]) for part in parts]
-        for part, values in zip(parts, _score(engine, tokenizers, with_tags, budget), strict=True):
+        results = _score(engine, tokenizers, [pair for _, pair in parts], budget)
+        for (i, _), values in zip(parts, results, strict=True):
             if isinstance(values, DataError | ComputeError):
-                errors.setdefault(part.line_index, values)
+                errors.setdefault(i, values)
             else:
-                of_line.setdefault(part.line_index, []).extend(values)
+                of_line.setdefault(i, []).extend(values)
         for i, (line, _) in enumerate(window):
             if i in errors:
                 raise name_line(line, errors[i], remedy=_OOM_REMEDY)
@@ -135,12 +124,6 @@ def score_lines(
             )
 
 
-def _without_outer_space(pair: tuple[str, GivenTranslation]) -> tuple[str, GivenTranslation]:
-    """A pair of texts without white space at their ends; one of tokens as it is."""
-    src, given = pair
-    return (src.strip(), given.strip()) if isinstance(given, str) else pair
-
-
 def score_texts(engine: Engine, tokenizers: TokenizerPair, texts: Sequence[str]) -> list[float]:
     """The log-probability of each text by a language model, nats; that of an empty text is of its end of sentence.
 
@@ -150,7 +133,7 @@ def score_texts(engine: Engine, tokenizers: TokenizerPair, texts: Sequence[str])
         DataError: a text is too long for the model.
         ComputeError: memory runs out for a single text.
     """
-    pairs = [_Pair(i, [], ids) for i, ids in enumerate(tokenizers.encode("tgt", texts))]
+    pairs: list[_Pair] = [([], ids) for ids in tokenizers.encode("tgt", texts)]
     log_probs = []
     for scores in _score(engine, tokenizers, pairs, BatchBudget(BATCH_TOKENS)):
         if isinstance(scores, DataError | ComputeError):
@@ -167,10 +150,10 @@ def _score(
     eos, ids_with_meaning = tokenizers.src.vocab.eos, special_ids(tokenizers.tgt, copy_ids=tokenizers.copy_ids("tgt"))
 
     def cost(k: int) -> int:
-        return pairs[k].length
+        return max(map(len, pairs[k])) + 1
 
     def run(chosen: Sequence[int]) -> list[list[ScoredToken]]:
-        return engine.score([([*pairs[k].src, eos], pairs[k].tgt) for k in chosen], ids_with_meaning)
+        return engine.score([([*src, eos], tgt) for src, tgt in (pairs[k] for k in chosen)], ids_with_meaning)
 
     for chosen in budget.batches(range(len(pairs)), cost):
         scores.update(zip(chosen, budget.compute(chosen, cost, run), strict=True))
@@ -232,9 +215,7 @@ def _ids(
     return [src for src, _ in pairs], [tgt for _, tgt in pairs]
 
 
-def _split_pair(
-    line: int, src_line: str, ids: tuple[list[int], list[int]], tokenizers: TokenizerPair, max_length: int | None
-) -> list[tuple[list[int], list[int]]]:
+def _split_pair(line: int, src_line: str, ids: _Pair, tokenizers: TokenizerPair, max_length: int | None) -> list[_Pair]:
     """Source and target ids as they were translated: `ids`, or those of the parts of a line that was split."""
     src, tgt = ids
     eos = tokenizers.tgt.vocab.eos

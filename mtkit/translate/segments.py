@@ -1,23 +1,24 @@
-"""Segments: lines, or parts of long lines or single sentences of a line, that are translated as one."""
+"""Segments: lines, parts of long lines or single sentences, that are translated as one, and merged into lines again."""
 
 from __future__ import annotations
 
 import itertools
 import re
 import sys
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from mtkit.search.hypothesis import Hypothesis
-from mtkit.text.normalise import NO_SPACE, OuterSpace, outer_space, speaker_dash
-from mtkit.text.spans import find_spans, is_in_capitals, lower_capitals
+from mtkit.search.config import LengthPenalty
+from mtkit.search.hypothesis import Hypothesis, SentenceRequest
+from mtkit.text.normalise import NO_SPACE, SPACE_MARK, OuterSpace, outer_space, speaker_dash
+from mtkit.text.spans import find_spans, is_in_capitals, lower_capitals, to_capitals
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.alignment import Replacement
-from mtkit.translate.lines import MAX_CHUNK, Line, TokenConstraints, text_of
+from mtkit.translate.alignment import Replacement, links_of, moved_pairs, word_pairs
+from mtkit.translate.lines import MAX_CHUNK, UNCONSTRAINED, Line, text_of
 from mtkit.translate.removal import Removal
+from mtkit.translate.translation import FIDELITY_FLAGS, Alternative, Translation
 
 
 @dataclass
@@ -31,7 +32,7 @@ class Segment:
     text: str
     ids: list[int]
     flags: tuple[str, ...] = ()
-    constraints: TokenConstraints | None = None
+    request: SentenceRequest = UNCONSTRAINED  # the constraints on its translation
     hypotheses: list[Hypothesis] = field(default_factory=list)  # best first; none after an error
     violates_exclusion: bool = False  # all hypotheses contain an excluded text
     lacks: Sequence[tuple[str, ...]] = ()  # flags of each hypothesis, see Alternative
@@ -55,13 +56,13 @@ class Segment:
         Search excludes them too, but tokens that are forced by other constraints can spell an excluded text.
         """
         self.hypotheses, self.violates_exclusion = hypotheses, False
-        if self.constraints is None or not self.constraints.exclude:
+        if not self.request.exclude:
             return
         written = [b"".join(token_bytes[token] for token in h.tokens) for h in hypotheses]
         valid = [
             h
             for h, text in zip(hypotheses, written, strict=True)
-            if not any(excluded in text for excluded in self.constraints.exclude)
+            if not any(excluded in text for excluded in self.request.exclude)
         ]
         self.hypotheses = valid or hypotheses
         self.violates_exclusion = not valid
@@ -92,15 +93,16 @@ def split_lines(
         sentences: every sentence becomes a segment; None: in lines of several sentences without constraints.
         removes: a line that is not too long without its spans is read without them.
     """
-    tokenizer = tokenizers.src
+    from mtkit.text.sentences import sentence_ends  # its patterns take long to compile
+
     texts = [text_of(line) for line in lines]
-    constraints_of = [None if isinstance(line, str) else line.ids for line in lines]
+    requests = [UNCONSTRAINED if isinstance(line, str) else line.request for line in lines]
     lengths, spaces = [*map(len, texts)], {}
     if tokenizers.config.normaliser != "none":
         spaces = {i: space for i, text in enumerate(texts) if any(space := outer_space(text))}
         texts = [tokenizers.prepare("src", text) for text in texts]
     capitals = set()
-    for i in (i for i, constraints in enumerate(constraints_of) if constraints is None):
+    for i in (i for i, request in enumerate(requests) if not request.is_constrained):
         if dash := speaker_dash(texts[i]):
             before, after = spaces.get(i, NO_SPACE)
             spaces[i], texts[i] = OuterSpace(before + dash, after), texts[i][len(dash) :]
@@ -109,44 +111,37 @@ def split_lines(
             texts[i] = lower_capitals(texts[i])
     not_blank = [i for i, text in enumerate(texts) if text and not text.isspace()]
     split = split and max_length is not None
-    can_split = {i for i in not_blank if (split or sentences is not False) and _can_split(constraints_of[i])}
-    by_sentences = {i for i in can_split if sentences or (sentences is None and constraints_of[i] is None)}
-    strips = sentences is True
-    parted = {i for i in can_split if _has_parts(texts[i], sentences=i in by_sentences, strips=strips)}
+    can_split = by_sentences = set[int]()
+    if split or sentences is not False:
+        can_split = {i for i in not_blank if not (requests[i].include or requests[i].exclude)}
+        by_sentences = {i for i in can_split if sentences or not (sentences is False or requests[i].is_constrained)}
+    parted = {i for i in can_split if len(texts[i]) > MAX_CHUNK}
+    for i in by_sentences - parted:
+        # where every sentence is a segment, white space at the ends is no part of one
+        if (sentences and texts[i] != texts[i].strip()) or next(sentence_ends(texts[i]), None) is not None:
+            parted.add(i)
     whole = [i for i in not_blank if i not in parted]
     ids_of = dict(zip(whole, tokenizers.read("src", [texts[i] for i in whole]), strict=True))
     for i in not_blank:
-        text, constraints = texts[i], constraints_of[i]
-        before, after = spaces.get(i, NO_SPACE)
-        ids = ids_of.get(i)
+        text, space, ids = texts[i], spaces.get(i, NO_SPACE), ids_of.get(i)
+        segments: Iterable[Segment]
         is_long = ids is None or (max_length is not None and len(ids) > max_length)
         removal = _short_rest(text, tokenizers, max_length) if is_long and ids and removes and i in can_split else None
         if removal is not None:
             ids, is_long = tokenizers.read("src", [removal.rest])[0], False
         if ids is not None and not (is_long and i in can_split):
-            flags = (*(("long",) if is_long else ()), *_unknown(ids, tokenizer))
+            flags = (*(("long",) if is_long else ()), *_unknown(ids, tokenizers.src))
             number = (first + i) * _MAX_PARTS
-            line = first + i, number, before, after, text, ids, flags, constraints
-            yield Segment(*line, is_in_capitals=i in capitals, end=lengths[i], removal=removal)
+            segments = [
+                Segment(first + i, number, *space, text, ids, flags, requests[i], end=lengths[i], removal=removal)
+            ]
         else:
             limit = max_length if split and max_length is not None else sys.maxsize
-            numbered = text, constraints, first + i
-            parts = _split_line(*numbered, tokenizers, limit, sentences=i in by_sentences, removes=removes)
-            yield from _whole_line(parts, OuterSpace(before, after), lengths[i], is_in_capitals=i in capitals)
-
-
-def _has_parts(text: str, *, sentences: bool, strips: bool) -> bool:
-    """True for a line that cannot be one segment.
-
-    Args:
-        sentences: several sentences are several segments.
-        strips: white space at the ends is no part of a segment.
-    """
-    from mtkit.text.sentences import sentence_ends  # as split_line
-
-    if len(text) > MAX_CHUNK:
-        return True
-    return sentences and ((strips and text != text.strip()) or next(sentence_ends(text), None) is not None)
+            line = first + i, text, space, lengths[i], requests[i]
+            segments = _split_line(*line, tokenizers, limit, sentences=i in by_sentences, removes=removes)
+        for segment in segments:
+            segment.is_in_capitals = i in capitals
+            yield segment
 
 
 def _short_rest(text: str, tokenizers: TokenizerPair, max_length: int | None) -> Removal | None:
@@ -157,58 +152,49 @@ def _short_rest(text: str, tokenizers: TokenizerPair, max_length: int | None) ->
     return removal if is_short else None
 
 
-def _can_split(constraints: TokenConstraints | None) -> bool:
-    return constraints is None or constraints.is_prefix_only
-
-
 def _split_line(
-    text: str,
-    constraints: TokenConstraints | None,
     line: int,
+    text: str,
+    space: OuterSpace,
+    length: int,
+    request: SentenceRequest,
     tokenizers: TokenizerPair,
     max_length: int,
     *,
     sentences: bool,
     removes: bool,
 ) -> Iterator[Segment]:
+    """The segments of a line, of which the first and the last have the white space at its ends.
+
+    The last one ends where the line of `length` characters does, from which the normaliser may have dropped some.
+    """
+
     def lengths(texts: Sequence[str]) -> list[int]:
         read = [Removal.of(text, find_spans(text)).rest for text in texts] if removes else texts
         return [len(ids) for ids in tokenizers.read("src", read)]
 
-    from mtkit.text.sentences import split_sentences  # as split_line
+    from mtkit.text.sentences import split_sentences  # as split_lines
 
     number, end = line * _MAX_PARTS, 0
+    before, segment = space.before, None
     for chunk in cut_into_chunks(text):
         parts = split_line(chunk, lengths, max_length)
         is_cut = not sentences or len(parts) > len(split_sentences(chunk))
-        for part, ids in zip(parts, tokenizers.read("src", [p.text for p in parts]), strict=True):
-            end += len(part.leading_space) + len(part.text)
+        for (leading_space, part), ids in zip(parts, tokenizers.read("src", [p for _, p in parts]), strict=True):
+            if segment is not None:
+                yield segment
+            end += len(leading_space) + len(part)
             flags = (*(("split",) if is_cut else ()), *_unknown(ids, tokenizers.src))
-            given = constraints if ids else None
-            removal = _short_rest(part.text, tokenizers, max_length) if removes and len(ids) > max_length else None
+            removal = _short_rest(part, tokenizers, max_length) if removes and len(ids) > max_length else None
             if removal is not None:
                 ids = tokenizers.read("src", [removal.rest])[0]
-            fields = line, number, part.leading_space, "", part.text, ids, flags, given
-            yield Segment(*fields, end=end, removal=removal)
-            number += 1
-            constraints = None if ids else constraints  # the prefix begins the first translation
-
-
-def _whole_line(
-    segments: Iterator[Segment], space: OuterSpace, length: int, *, is_in_capitals: bool
-) -> Iterator[Segment]:
-    """The segments of a line, of which the first and the last have the white space at its ends.
-
-    The last one ends where the line does, from which the normaliser may have dropped characters.
-    """
-    segment = next(segments)
-    segment.leading_space = space.before + segment.leading_space
-    segment.is_in_capitals = is_in_capitals
-    for following in segments:
+            fields = line, number, before + leading_space, "", part, ids, flags
+            segment = Segment(*fields, request if ids else UNCONSTRAINED, end=end, removal=removal)
+            before, number = "", number + 1
+            request = UNCONSTRAINED if ids else request  # the prefix begins the first translation
+    if segment is not None:
+        segment.trailing_space, segment.end = space.after, length
         yield segment
-        segment = following
-    segment.trailing_space, segment.end = space.after, length
-    yield segment
 
 
 def _unknown(ids: Sequence[int], tokenizer: Tokenizer) -> tuple[str, ...]:
@@ -222,13 +208,6 @@ _CLAUSE = re.compile(r"(?<=[,;:–—])(?=\s)|(?<=[,、;:])")
 _WORD = re.compile(r"(?<=\S)(?=\s)")
 
 
-class LinePart(NamedTuple):
-    """A part of a line: white space, and text that does not begin with white space."""
-
-    leading_space: str
-    text: str
-
-
 def cut_into_chunks(line: str) -> Iterator[str]:
     """Cut at most MAX_CHUNK characters at a time, after the last sentence of their second half if one ends there;
     otherwise after the last clause or word, or anywhere. The concatenation of all chunks is the line.
@@ -236,19 +215,16 @@ def cut_into_chunks(line: str) -> Iterator[str]:
     start = 0
     while len(line) - start > MAX_CHUNK:
         window = line[start : start + MAX_CHUNK]
-        end = start + next(filter(None, (_last_end(window, level) for level in (_SENTENCE, _CLAUSE, _WORD))), MAX_CHUNK)
+        ends: list[int] = []
+        for level in (_SENTENCE, _CLAUSE, _WORD):
+            ends = ends or [m.end() for m in level.finditer(window, MAX_CHUNK // 2) if m.end() < MAX_CHUNK]
+        end = start + (ends[-1] if ends else MAX_CHUNK)
         yield line[start:end]
         start = end
     yield line[start:]
 
 
-def _last_end(text: str, level: re.Pattern[str]) -> int | None:
-    """End of the last match before the end of the text, which lies in its second half; None if there is none."""
-    ends = [match.end() for match in level.finditer(text, len(text) // 2) if match.end() < len(text)]
-    return ends[-1] if ends else None
-
-
-def split_line(line: str, lengths: Callable[[Sequence[str]], list[int]], max_length: int) -> list[LinePart]:
+def split_line(line: str, lengths: Callable[[Sequence[str]], list[int]], max_length: int) -> list[tuple[str, str]]:
     """Split at sentences; sentences that are still too long at clauses, then at words, then anywhere.
 
     Every sentence becomes a part; clauses and words are combined while they fit. The concatenation of all spaces and
@@ -258,6 +234,9 @@ def split_line(line: str, lengths: Callable[[Sequence[str]], list[int]], max_len
         line: any text.
         lengths: returns the number of tokens of each of some texts.
         max_length: tokens that a part may have, unless it is a single character.
+
+    Returns:
+        The parts: white space, and text that does not begin with white space.
     """
     from mtkit.text.sentences import split_sentences  # its patterns take long to compile
 
@@ -272,7 +251,7 @@ def split_line(line: str, lengths: Callable[[Sequence[str]], list[int]], max_len
             for text, size in zip(texts, sizes, strict=True)
             for part in _fit(text, size, level, lengths, max_length)
         ]
-    return [_part(text) for text in texts]
+    return [(text[: len(text) - len(text.lstrip())], text.lstrip()) for text in texts]
 
 
 def _fit(
@@ -298,20 +277,13 @@ def _fit(
 
 def _halved(text: str, lengths: Callable[[Sequence[str]], list[int]], max_length: int) -> list[str]:
     """Halve a text that does not fit, and its halves, until they fit."""
-    texts = [(text, False)]  # with whether it fits
-    while not all(fits for _, fits in texts):
-        halves = [half for each, fits in texts if not fits for half in _halves(each)]
-        measured = iter(zip(halves, lengths(halves), strict=True))
-        texts = [
-            (half, len(half) == 1 or size <= max_length)
-            for each, fits in texts
-            for half, size in ([(each, 0)] if fits else itertools.islice(measured, 2))
-        ]
-    return [each for each, _ in texts]
-
-
-def _halves(text: str) -> tuple[str, str]:
-    return text[: len(text) // 2], text[len(text) // 2 :]
+    halves = [text[: len(text) // 2], text[len(text) // 2 :]]
+    fits = [len(half) == 1 or size <= max_length for half, size in zip(halves, lengths(halves), strict=True)]
+    return [
+        part
+        for half, is_short in zip(halves, fits, strict=True)
+        for part in ([half] if is_short else _halved(half, lengths, max_length))
+    ]
 
 
 def _split(text: str, pattern: re.Pattern[str]) -> list[str]:
@@ -327,6 +299,130 @@ def _split(text: str, pattern: re.Pattern[str]) -> list[str]:
     return [text[start:end] for start, end in itertools.pairwise(ends) if start < end]
 
 
-def _part(text: str) -> LinePart:
-    stripped = text.lstrip()
-    return LinePart(text[: len(text) - len(stripped)], stripped)
+_LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+
+class LineMerger:
+    """Merges the translations of a line's segments, which it takes one at a time, into the translation of the line.
+
+    Attributes:
+        line: number of the line.
+    """
+
+    def __init__(self, line: int, tokenizers: TokenizerPair) -> None:
+        self.line = line
+        self._tokenizers = tokenizers
+        self._first: Segment | None = None
+        self._num_segments = self._num_src_tokens = 0
+        self._src: list[str] = []  # text of the segments, with the white space before each
+        self._hyp: list[str] = []
+        self._trailing_space = ""
+        self._log_probs: list[float] = []  # of the segments
+        self._token_log_probs: list[float] = []
+        self._tokens: list[str] = []
+        self._flags: dict[str, None] = {}  # in order
+        self._terms: list[tuple[str, str]] = []
+        self._replaced: list[Replacement] = []
+        self._length = 0  # characters before any was replaced
+        self._is_finished, self._violates_exclusion, self._is_in_capitals = True, False, False
+        self._links: list[tuple[int, int]] = []  # of the tokens as spelled, with white space; none without attention
+        self._src_spelled: list[str] = []
+        self._tgt_spelled: list[str] = []
+
+    def add(self, segment: Segment) -> None:
+        """Take the next segment, after search and detokenization."""
+        self._num_segments += 1
+        self._num_src_tokens += len(segment.ids)
+        self._src.append(f"{segment.leading_space}{segment.text}")
+        space = space_between("".join(self._hyp[-1:]), segment.leading_space, is_blank=not segment.hypotheses)
+        self._hyp.append(space)
+        self._length += len(space)
+        self._trailing_space = collapse_newlines(segment.trailing_space)
+        self._flags.update(dict.fromkeys(segment.flags))
+        self._terms += segment.terms
+        self._violates_exclusion |= segment.violates_exclusion
+        self._is_in_capitals |= segment.is_in_capitals
+        if not segment.hypotheses:
+            return
+        best, tokenizer = segment.hypotheses[0], self._tokenizers.tgt
+        if self._first is None:
+            self._first = segment
+        else:
+            self._tokens += tokenizer.ids_to_tokens([tokenizer.vocab.eos])
+        self._hyp.append(best.text)
+        self._replaced += [each._replace(start=self._length + each.start) for each in segment.replaced]
+        self._length += len(best.text) + sum(len(each.old) - len(each.new) for each in segment.replaced)
+        self._log_probs.append(best.log_prob)
+        self._token_log_probs += best.token_log_probs
+        self._tokens += tokenizer.ids_to_tokens(best.tokens)
+        self._is_finished &= best.finished
+        if best.attention is None:
+            return
+        self._src_spelled.append(segment.leading_space)
+        self._tgt_spelled.append(space)
+        src, tgt = segment.spell(self._tokenizers)
+        offsets = len(self._src_spelled), len(self._tgt_spelled)
+        self._links += [(s + offsets[0], t + offsets[1]) for s, t in links_of(best.attention, len(src))]
+        for tokens, new in ((self._src_spelled, src), (self._tgt_spelled, tgt)):
+            # the tokenizer puts a mark before the first word; it is no space of the text
+            tokens += [token.removeprefix(SPACE_MARK) if i == 0 else token for i, token in enumerate(new)]
+
+    def translation(self, penalty: LengthPenalty) -> Translation:
+        """The translation of the line; empty for a blank line."""
+        if self._first is None:
+            return Translation(line=self.line, hyp="")
+        hyp, log_prob = "".join(self._hyp) + self._trailing_space, sum(self._log_probs)
+        first = self._first
+        before, after = self._hyp[0], self._trailing_space
+        nbest = [
+            (f"{before}{h.text}{after}", h.score, h.log_prob, flags)
+            for h, flags in zip(first.hypotheses, first.lacks, strict=True)
+        ]
+        if self._num_segments > 1:
+            score = float(penalty.score(log_prob, len(self._token_log_probs)))
+            ends = list(itertools.accumulate(map(len, self._src)))
+            for span in find_spans("".join(self._src)):  # those that were cut with their line are none in its parts
+                is_cut = bisect_right(ends, span.start) < bisect_left(ends, span.end)
+                if is_cut and span.text not in hyp and all(span.text not in term for term, _ in self._terms):
+                    self._flags["numbers" if span.is_number else "missing"] = None
+            nbest = [(hyp, score, log_prob, tuple(flag for flag in self._flags if flag in FIDELITY_FLAGS))]
+        written = to_capitals if self._is_in_capitals else str
+        pairs = word_pairs(self._links, self._src_spelled, self._tgt_spelled)
+        last_flags = {"limit": not self._is_finished, "excluded": self._violates_exclusion}
+        num_tokens = len(self._tokens) - (len(self._log_probs) - 1)  # without the ends of segments
+        return Translation(
+            line=self.line,
+            hyp=written(hyp),
+            score=nbest[0][1],
+            log_prob=log_prob,
+            tokens=tuple(self._tokens),
+            token_log_probs=tuple(self._token_log_probs),
+            alignment=moved_pairs(pairs, hyp, self._replaced) if self._replaced else pairs,
+            nbest=tuple(
+                Alternative(hyp=written(text), score=score, log_prob=nats, flags=flags)
+                for text, score, nats, flags in nbest
+            ),
+            length_ratio=num_tokens / max(1, self._num_src_tokens),
+            flags=(*self._flags, *(flag for flag, is_set in last_flags.items() if is_set)),
+            terms=tuple(self._terms),
+        )
+
+
+def space_between(before: str, space: str, *, is_blank: bool = False) -> str:
+    """White space between a translation and that of the next segment: as in the source, or as the script needs it.
+
+    Args:
+        before: the translation before it.
+        space: white space of the source before the segment.
+        is_blank: whether the segment has no translation.
+    """
+    if not space and before.endswith((".", "!", "?", "…")) and not is_blank:
+        return " "
+    if space == " " and before.endswith(("。", "！", "？")):
+        return ""
+    return collapse_newlines(space)
+
+
+def collapse_newlines(text: str) -> str:
+    """The text with every line break, of any script, as a space."""
+    return _LINE_BREAK.sub(" ", text)

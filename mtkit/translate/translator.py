@@ -14,13 +14,11 @@ from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.text.lines import require_list
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.batch_budget import BatchBudget, name_line
-from mtkit.translate.engine import Engine, special_ids
-from mtkit.translate.lines import MAX_CHUNK, Line, TokenConstraints, read_windows, text_of, tokenize_constraints
-from mtkit.translate.merge import LineMerger, collapse_newlines
+from mtkit.translate.engine import BatchBudget, Engine, name_line, special_ids
+from mtkit.translate.lines import MAX_CHUNK, Line, read_windows, text_of, tokenize_constraints
 from mtkit.translate.repair import Repair, has_loop
 from mtkit.translate.reranking import Rerank, rerank_until_error
-from mtkit.translate.segments import Segment, split_lines
+from mtkit.translate.segments import LineMerger, Segment, collapse_newlines, split_lines
 from mtkit.translate.translation import Translation, TranslationOptions
 
 __all__ = ["Rerank", "Translation", "TranslationOptions", "Translator"]
@@ -47,7 +45,12 @@ def is_short(num_src: int, num_tgt: int, length_ratio: float) -> bool:
 
 
 class Translator:
-    """Translates lines with an engine."""
+    """Translates lines with an engine.
+
+    Attributes:
+        compute_type: the engine's number format, with `auto` resolved.
+        can_fork: see Engine.
+    """
 
     def __init__(
         self,
@@ -83,6 +86,8 @@ class Translator:
         """
         self.options = options or TranslationOptions()
         self.engine = engine
+        self.compute_type: str = engine.compute_type
+        self.can_fork = engine.can_fork
         self.tokenizers = tokenizers
         self.search = search
         self.max_source_length = max_source_length
@@ -97,16 +102,6 @@ class Translator:
             tokenizers.tgt, allow_unknown=search.allow_unknown, copy_ids=tokenizers.copy_ids("tgt")
         )
         self.token_bytes = tokenizers.tgt.token_bytes()
-
-    @property
-    def compute_type(self) -> str:
-        """The engine's number format, with `auto` resolved."""
-        return self.engine.compute_type
-
-    @property
-    def can_fork(self) -> bool:
-        """See Engine."""
-        return self.engine.can_fork
 
     @property
     def _restores(self) -> bool:
@@ -247,7 +242,18 @@ class Translator:
         search = self.engine.make_search(config, self.special_ids, self.token_bytes, with_scores=with_scores)
 
         def run(part: Sequence[Segment]) -> list[list[Hypothesis]]:
-            return search([self._request(segment, config) for segment in part])
+            requests = []
+            for segment in part:
+                length = len(segment.ids)
+                request = replace(
+                    segment.request,
+                    source=[*self.tag_ids, *segment.ids, self.tokenizers.src.vocab.eos],
+                    max_length=max(config.max_length.of(length), segment.request.max_length),  # room for constraints
+                    min_length=config.min_length.of(length),
+                    sentence_id=segment.number,
+                )
+                requests.append(request)
+            return search(requests)
 
         def cost(segment: Segment) -> int:
             return (1 + num_hypotheses) * (len(self.tag_ids) + len(segment.ids) + 1)
@@ -290,17 +296,6 @@ class Translator:
         if not self.tag_ids or hypothesis.attention is None:
             return hypothesis
         return replace(hypothesis, attention=hypothesis.attention[:, len(self.tag_ids) :])
-
-    def _request(self, segment: Segment, config: SearchConfig) -> SentenceRequest:
-        """The search request for a segment; the maximum length grows to what its constraints need."""
-        constraints, length = segment.constraints or TokenConstraints(), len(segment.ids)
-        return SentenceRequest(
-            source=[*self.tag_ids, *segment.ids, self.tokenizers.src.vocab.eos],
-            max_length=max(config.max_length.of(length), constraints.min_length),
-            min_length=config.min_length.of(length),
-            sentence_id=segment.number,
-            **vars(constraints),
-        )
 
     def _detokenize(self, segments: Sequence[Segment], end: _End) -> None:
         """Add the texts of all hypotheses, rank them again if asked to, and keep the n best; none after an error."""

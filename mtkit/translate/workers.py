@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, NoReturn, Protocol, Self, TypeVar
+from typing import NoReturn, Protocol, Self, TypeVar
 
 from mtkit.errors import MtkitError, ReadWriteError, UsageError
 from mtkit.hardware import num_threads, one_thread, runs_on_cpu, set_num_threads
@@ -52,11 +52,8 @@ class LineTranslator(Protocol):
         """See Translator."""
 
 
-class WorkerResult(NamedTuple):
-    """Translations of a chunk of lines; after an error, those of the lines before it, and the error."""
-
-    translations: list[Translation]
-    error: Exception | None = None
+# translations of a chunk of lines; after an error, those of the lines before it, and the error
+WorkerResult = tuple[list[Translation], Exception | None]
 
 
 class WorkerPool:
@@ -166,7 +163,7 @@ class WorkerPool:
             ready = set(wait(busy)) if busy else set()
             for pipe in [pipe for pipe in busy if pipe in ready]:
                 result = done[busy.pop(pipe)] = self._receive(pipe)
-                reading = reading and result.error is None  # an error is raised after the translations before it
+                reading = reading and result[1] is None  # an error is raised after the translations before it
                 idle.append(pipe)
             while returned in done:
                 translations, error = done.pop(returned)
@@ -189,7 +186,7 @@ class WorkerPool:
         try:
             result: WorkerResult = pipe.recv()
         except (EOFError, OSError):
-            return WorkerResult([], self._lost(pipe))
+            return [], self._lost(pipe)
         return result
 
     def _lost(self, pipe: Connection) -> ReadWriteError:
@@ -273,14 +270,14 @@ def _work(pipe: Connection, load: Callable[[], LineTranslator]) -> None:
             _translate_chunks(pipe, translators[0])
         while True:
             pipe.recv()
-            pipe.send(WorkerResult([], load_error))
+            pipe.send(([], load_error))
 
 
 def _translate_chunks(pipe: Connection, translator: LineTranslator) -> NoReturn:
     """Translate chunks until the pipe closes, which raises."""
     while True:
         window, first = pipe.recv()
-        pipe.send(WorkerResult(*_collect_until_error(translator.translate(window, first=first))))
+        pipe.send(_collect_until_error(translator.translate(window, first=first)))
 
 
 def _freeze_gc() -> None:

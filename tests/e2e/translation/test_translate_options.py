@@ -236,7 +236,7 @@ def test_help_search_lists_every_key(capsys, words):
 
 
 def test_progress_is_on_stderr_with_an_output_file_only(model, source, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("mtkit.translate.progress.LOG_SECONDS", 0.0)
+    monkeypatch.setattr("mtkit.translate.output.LOG_SECONDS", 0.0)
     assert entry.execute(["translate", model, source, "-o", str(tmp_path / "out")]) == 0
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mtkit.translate.progress import FlagSummary
+from mtkit.translate.output import FlagSummary
 from mtkit.translate.translation import Translation
 
 

@@ -22,7 +22,7 @@ class SmallMachine:
     """An engine whose allocator fails above a number of source tokens, half of the time after a part of the search."""
 
     def __init__(self, engine, capacity, error):
-        self.name, self.compute_type = engine.name, engine.compute_type
+        self.name, self.compute_type, self.can_fork = engine.name, engine.compute_type, engine.can_fork
         self.engine, self.capacity, self.error = engine, capacity, error
         self.sizes, self.failures = [], 0
 

@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from mtkit.errors import DataError, ReadWriteError
 from mtkit.translate import output as module
 from mtkit.translate.lines import read_windows, with_constraints
-from mtkit.translate.output import Destination, Output, open_stream, translate_to_file
+from mtkit.translate.output import as_text, open_stream, translate_to_file
 from mtkit.translate.translation import Translation
 from mtkit.translate.translator import TranslationOptions
 
@@ -49,11 +50,8 @@ def _small_windows(monkeypatch):
 
 def write(path: Path, lines: Iterable[str] = LINES, *, resume=False, header=None, fail_at=None, constraints=None):
     source = lines if constraints is None else with_constraints(lines, constraints)
-    translate_to_file(lambda: WindowTranslator(fail_at), source, output(path, resume=resume, header=header))
-
-
-def output(path: Path, *, resume: bool = False, header=None) -> Output:
-    return Output(destinations=[Destination(path)], resume=resume, header=header or {"beam": 5})
+    load, header = partial(WindowTranslator, fail_at), header or {"beam": 5}
+    translate_to_file(load, source, [(path, as_text)], header=header, resume=resume)
 
 
 def expected(lines: Iterable[str] = LINES) -> bytes:
@@ -219,7 +217,7 @@ def start(path: Path) -> int:
     if pid == 0:
         try:
             load = lambda: WindowTranslator(seconds=0.0005)  # noqa: E731
-            translate_to_file(load, LINES, output(path, resume=True))  # type: ignore[arg-type]
+            translate_to_file(load, LINES, [(path, as_text)], header={"beam": 5}, resume=True)  # type: ignore[arg-type]
         except BaseException:
             os._exit(1)
         os._exit(0)
@@ -255,7 +253,7 @@ def test_a_missing_folder_is_named(tmp_path):
 
 
 def test_no_path_means_stdout(capsys):
-    translate_to_file(WindowTranslator, ["a"], Output())
+    translate_to_file(WindowTranslator, ["a"], [(None, as_text)], header={})
     assert capsys.readouterr().out == "a of ['a']\u2028\n"
 
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from mtkit.translate.progress import TranslationProgress
+from mtkit.translate.output import TranslationProgress
 from mtkit.translate.translation import Translation
 
 

@@ -8,7 +8,7 @@ import pytest
 from mtkit.text.spans import find_spans, missing_spans
 from mtkit.translate.alignment import Aligned, token_ends
 from mtkit.translate.glossary import Glossary
-from mtkit.translate.progress import FlagSummary
+from mtkit.translate.output import FlagSummary
 from mtkit.translate.repair import restorable, restore
 from mtkit.translate.translator import TranslationOptions
 from tests.unit.translate.toy_translator import MODELS, build_model, sentences, transformer, translator

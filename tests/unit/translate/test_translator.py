@@ -11,8 +11,8 @@ from mtkit.errors import DataError, NonFiniteError, UsageError
 from mtkit.search.config import DiverseBeamConfig, MaxLength, MinimumBayesRiskConfig, SamplingConfig, SearchConfig
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.translate.alignment import words_of
-from mtkit.translate.merge import space_between
 from mtkit.translate.model_engine import ModelEngine
+from mtkit.translate.segments import space_between
 from mtkit.translate.translator import TranslationOptions, Translator
 from tests.unit.translate.toy_translator import MODELS, UNUSUAL, build_model, sentences, transformer, translator
 

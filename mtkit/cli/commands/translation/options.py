@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from mtkit.documents.translate import DocumentReport
     from mtkit.translate.lines import Line
     from mtkit.translate.load import TranslatorSpec
-    from mtkit.translate.output import Destination
-    from mtkit.translate.progress import FlagSummary
+    from mtkit.translate.output import Destination, FlagSummary
     from mtkit.translate.translation import LanguageModelOptions, Translation
 
 
@@ -172,7 +171,7 @@ def translate_file(
 
 def flag_note(report: DocumentReport) -> str | None:
     """One line, such as `2 of 40 texts are flagged: 2 ran into a loop (first: a.html:7)`; None without flags."""
-    from mtkit.translate.progress import DESCRIPTIONS
+    from mtkit.translate.output import DESCRIPTIONS
 
     if not report.flagged:
         return None
@@ -433,11 +432,11 @@ class OutputOptions:
             "n-best of mtkit": output.as_n_best,
             "n-best of moses": output.as_moses_n_best,
         }
-        yield output.Destination(self.file, texts[self.form])
+        yield self.file, texts[self.form]
         if self.alignments is not None:
-            yield output.Destination(self.alignments, output.as_alignment)
+            yield self.alignments, output.as_alignment
         if self.flags is not None:
-            yield output.Destination(self.flags, output.as_flag_record)
+            yield self.flags, output.as_flag_record
 
     @contextmanager
     def reports(self, source: Path) -> Iterator[list[Callable[[Translation], None]]]:
@@ -448,8 +447,7 @@ class OutputOptions:
         """
         from mtkit.cli.printing import is_terminal, terminal
         from mtkit.text.lines import count_lines
-        from mtkit.translate.output import is_stream
-        from mtkit.translate.progress import TranslationProgress
+        from mtkit.translate.output import TranslationProgress, is_stream
 
         if self.file is None or is_stream(self.file) or self.quiet:
             yield []

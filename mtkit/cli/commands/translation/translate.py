@@ -123,8 +123,7 @@ def translate(
     from mtkit.inference.library import native
     from mtkit.io.files import hash_files
     from mtkit.translate.load import AdaptedTranslators, TranslatorSpec, model_glossary
-    from mtkit.translate.output import Output, translate_to_file
-    from mtkit.translate.progress import FlagSummary
+    from mtkit.translate.output import FlagSummary, translate_to_file
     from mtkit.translate.translator import TranslationOptions
     from mtkit.translate.workers import LineTranslator, auto_num_workers
 
@@ -239,12 +238,10 @@ def translate(
             translate_to_file(
                 load,
                 lines,
-                Output(
-                    destinations=list(writing.destinations()),
-                    resume=resume,
-                    header={**translator.settings(), **named, "form": writing.form} if writing.files else {},
-                    reports=[summary.add, dialogue.add, *reports],
-                ),
+                list(writing.destinations()),
+                header={**translator.settings(), **named, "form": writing.form} if writing.files else {},
+                resume=resume,
+                reports=[summary.add, dialogue.add, *reports],
                 num_workers=num_workers,
                 flush_every=flush_every,
             )
