@@ -10,7 +10,6 @@ from torch import Tensor
 
 from mtkit.errors import UsageError
 from mtkit.search.beam_state import Extensions, ExtensionSelector, FinishedPool, LiveHypotheses, TopExtensions
-from mtkit.search.config import LengthPenalty
 from mtkit.search.constraints import PartialHypotheses
 from mtkit.search.fast_topk import append_columns, log_normaliser, row_chunks, top_k
 from mtkit.search.hypothesis import Hypothesis, SearchSettings
@@ -23,6 +22,7 @@ from mtkit.search.interface import (
     Stepper,
     compaction_order,
 )
+from mtkit.search.length_penalty import LengthPenalty
 from mtkit.search.single_path import SinglePathSearch
 
 

@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from mtkit.search.config import LengthPenalty
 from mtkit.search.constraints import PartialHypotheses
 from mtkit.search.fast_topk import log_normaliser, row_chunks, top_k
 from mtkit.search.hypothesis import Hypothesis, SearchSettings
 from mtkit.search.interface import DecoderStep, SearchRequest, SearchRun, Stepper, compaction_order
+from mtkit.search.length_penalty import LengthPenalty
 
 
 class SampleKey(NamedTuple):

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from mtkit.search.config import Average, BeamConfig, LengthLimit, SamplingConfig, SearchConfig
+from mtkit.search.config import BeamConfig, LengthLimit, SamplingConfig, SearchConfig
+from mtkit.search.length_penalty import Average
 
 Engine = Literal["native", "ctranslate2", "huggingface", "argos", "onnx"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)

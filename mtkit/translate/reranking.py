@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from mtkit.errors import ComputeError, DataError, NonFiniteError, UsageError
 from mtkit.model_folder.folder import StoredModel, read_stored_model
-from mtkit.search.config import LengthPenalty, SearchConfig
+from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.engine import Engine
 from mtkit.translate.score import score_texts

@@ -9,8 +9,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mtkit.search.config import LengthPenalty
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
+from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.normalise import NO_SPACE, SPACE_MARK, OuterSpace, outer_space, speaker_dash
 from mtkit.text.spans import find_spans, is_in_capitals, lower_capitals, to_capitals
 from mtkit.text.subword.tokenizer import Tokenizer

@@ -6,8 +6,6 @@ import random
 from typing import Any
 
 from mtkit.search.config import (
-    GNMT,
-    Average,
     BeamConfig,
     DiverseBeamConfig,
     LengthLimit,
@@ -15,8 +13,8 @@ from mtkit.search.config import (
     MinimumBayesRiskConfig,
     SamplingConfig,
     SearchConfig,
-    WordReward,
 )
+from mtkit.search.length_penalty import GNMT, Average, WordReward
 
 VALUES: dict[str, list[Any]] = {
     "beam_size": [1, 2, 4, 6],

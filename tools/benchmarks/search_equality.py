@@ -24,10 +24,11 @@ import torch
 from mtkit.corpus.order.batch import collate_source
 from mtkit.inference.native_search import NativeModel
 from mtkit.model_folder.folder import LoadedModel, read_model
-from mtkit.search.config import GNMT, LengthLimit, MaxLength, SamplingConfig, SearchConfig, WordReward
+from mtkit.search.config import LengthLimit, MaxLength, SamplingConfig, SearchConfig
 from mtkit.search.constraints import ExcludedTexts, ForcedPrefix, TokenBytes
 from mtkit.search.hypothesis import Hypothesis, SearchSettings, SentenceRequest
 from mtkit.search.interface import SearchRequest
+from mtkit.search.length_penalty import GNMT, WordReward
 from mtkit.search.single_path import SampleKey, Sampling, SinglePathSearch, uniform
 from mtkit.text.lines import read_lines
 from mtkit.translate.translator import special_ids

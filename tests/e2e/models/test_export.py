@@ -41,14 +41,8 @@ from mtkit.layers.variants.config import (
 from mtkit.model_folder.folder import update_search_config
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import AllSharedConfig, TransformerConfig
-from mtkit.search.config import (
-    GNMT,
-    BeamConfig,
-    DiverseBeamConfig,
-    MinimumBayesRiskConfig,
-    SamplingConfig,
-    SearchConfig,
-)
+from mtkit.search.config import BeamConfig, DiverseBeamConfig, MinimumBayesRiskConfig, SamplingConfig, SearchConfig
+from mtkit.search.length_penalty import GNMT
 from mtkit.search.support import TABLE
 from mtkit.text.lines import read_lines
 from mtkit.translate.load import load_translator

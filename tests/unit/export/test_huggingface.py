@@ -25,7 +25,8 @@ from mtkit.layers.config import (
 )
 from mtkit.model_folder.folder import ModelMetadata, read_model, update_search_config, write_model
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.search.config import GNMT, LengthLimit, MaxLength, SearchConfig
+from mtkit.search.config import LengthLimit, MaxLength, SearchConfig
+from mtkit.search.length_penalty import GNMT
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair

@@ -15,7 +15,8 @@ from mtkit.export.ctranslate2 import search_options
 from mtkit.export.equivalence import lost_settings
 from mtkit.importers.foreign_folder import Fields
 from mtkit.importers.generation import search_config
-from mtkit.search.config import Average, SearchConfig
+from mtkit.search.config import SearchConfig
+from mtkit.search.length_penalty import Average
 from mtkit.search.support import ENGINES, TABLE, Engine, options, unsupported
 from mtkit.text.vocab import Vocab
 from tests.toy.searches import VALUES, random_search

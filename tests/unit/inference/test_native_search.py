@@ -21,8 +21,9 @@ from mtkit.inference import library, native_search, support
 from mtkit.inference.library import native
 from mtkit.inference.native_search import NativeModel
 from mtkit.inference.support import unsupported_model_key
-from mtkit.search.config import GNMT, DiverseBeamConfig, SamplingConfig, SearchConfig, WordReward
+from mtkit.search.config import DiverseBeamConfig, SamplingConfig, SearchConfig
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
+from mtkit.search.length_penalty import GNMT, WordReward
 from mtkit.search.support import unsupported
 from tests.toy.searches import random_search
 from tests.unit.inference.native_models import (

@@ -13,7 +13,8 @@ from mtkit.config import config
 from mtkit.pipeline.reconcile import Changes, compare_recipes, training_fingerprint, validation_fingerprints
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
-from mtkit.search.config import GNMT, MaxLength, SearchConfig
+from mtkit.search.config import MaxLength, SearchConfig
+from mtkit.search.length_penalty import GNMT
 from mtkit.training.config import TrainingConfig, ValidationConfig
 from mtkit.training.progress import BestUpdates, Progress, ScoredUpdate
 

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from mtkit.search.config import GNMT, Average, WordReward
 from mtkit.search.interface import SearchRequest
+from mtkit.search.length_penalty import GNMT, Average, WordReward
 from tests.unit.search.scripted import ScriptedModel, beam, request
 
 MAX = 4

@@ -9,8 +9,6 @@ from mtkit.recipe.tree import load_search
 from mtkit.search.beam import BeamSearch
 from mtkit.search.beam_state import DiverseBeam
 from mtkit.search.config import (
-    GNMT,
-    Average,
     BeamConfig,
     DiverseBeamConfig,
     LengthLimit,
@@ -20,6 +18,7 @@ from mtkit.search.config import (
     SearchConfig,
 )
 from mtkit.search.hypothesis import SpecialIds
+from mtkit.search.length_penalty import GNMT, Average
 from mtkit.search.single_path import SinglePathSearch
 
 SPECIAL_IDS = SpecialIds(vocab_size=8, bos=1, eos=0)

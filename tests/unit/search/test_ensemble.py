@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from mtkit.search.config import Average
 from mtkit.search.ensemble import Ensemble
+from mtkit.search.length_penalty import Average
 from tests.unit.search.scripted import ScriptedModel, beam, request, single_path
 
 

@@ -8,8 +8,9 @@ import math
 import pytest
 import torch
 
-from mtkit.search.config import Average, SamplingConfig
+from mtkit.search.config import SamplingConfig
 from mtkit.search.hypothesis import SpecialIds
+from mtkit.search.length_penalty import Average
 from mtkit.search.single_path import SampleKey, Sampling
 from tests.unit.search.scripted import ScriptedModel, request, single_path
 

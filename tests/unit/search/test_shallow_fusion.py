@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mtkit.search.config import Average
 from mtkit.search.ensemble import LanguageModelTerm, ShallowFusion
+from mtkit.search.length_penalty import Average
 from tests.unit.search.scripted import BOS, EOS, PAD, ScriptedModel, beam, request, single_path
 
 WEIGHT = 0.7

@@ -12,8 +12,8 @@ from mtkit.corpus.order.batch import Target, collate_source
 from mtkit.errors import DataError, NonFiniteError
 from mtkit.layers.config import LearnedConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.search.config import Average
 from mtkit.search.hypothesis import Hypothesis
+from mtkit.search.length_penalty import Average
 from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.reranking import LanguageModelReranking, MinimumBayesRisk
 from mtkit.translate.score import score_lines

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.search.config import Average, MaxLength
+from mtkit.search.config import MaxLength
+from mtkit.search.length_penalty import Average
 from mtkit.text.lines import read_lines
 from mtkit.text.sentences import split_sentences
 from mtkit.translate.lines import ConstrainedLine
