@@ -22,7 +22,7 @@ from mtkit.serve.fronts.front import ANYTHING, FLAG, INTEGER, TEXT, Endpoint, Fr
 from mtkit.serve.fronts.requests import RequestFields, without_surrogates
 from mtkit.serve.request_error import RequestError
 from mtkit.text.sentences import split_sentences
-from mtkit.translate.merge import space_between
+from mtkit.translate.segments import space_between
 
 MAX_CHOICES = 10
 # parameters of sampling, of storage and of models that reason: a translation is the same with them and without
