@@ -185,9 +185,10 @@ def _last_text(fields: RequestFields) -> str:
         raise RequestError(400, "messages: the last one is expected to have the role user, and the text to translate")
     content = messages[-1].get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    if not all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in parts):
+    texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
+    if not all(isinstance(text, str) for text in texts):
         raise RequestError(400, "messages: the content is expected to be a text or parts with a text")
-    return without_surrogates("".join(part["text"] for part in parts))
+    return without_surrogates("".join(map(str, texts)))
 
 
 def _sentences(text: str) -> list[tuple[str, str]]:
