@@ -24,7 +24,9 @@ def receive(sock: socket.socket) -> Any:
     """Receive the one message that is on its way over a blocking socket; EOFError if the other side has closed it."""
     content = bytearray()
     while not _is_complete(content):
-        content += _bytes(sock.recv(CHUNK))
+        if not (chunk := sock.recv(CHUNK)):
+            raise EOFError
+        content += chunk
     return json.loads(content[_LENGTH.size :])
 
 
@@ -37,7 +39,9 @@ async def receive_async(sock: socket.socket) -> Any:
     """Receive the one message that is on its way over a socket that does not block; EOFError as `receive`."""
     content, loop = bytearray(), asyncio.get_running_loop()
     while not _is_complete(content):
-        content += _bytes(await loop.sock_recv(sock, CHUNK))
+        if not (chunk := await loop.sock_recv(sock, CHUNK)):
+            raise EOFError
+        content += chunk
     return json.loads(content[_LENGTH.size :])
 
 
@@ -48,9 +52,3 @@ def _encode(message: Any) -> bytes:
 
 def _is_complete(content: bytearray) -> bool:
     return len(content) >= _LENGTH.size and len(content) >= _LENGTH.size + _LENGTH.unpack_from(content)[0]
-
-
-def _bytes(chunk: bytes) -> bytes:
-    if not chunk:
-        raise EOFError
-    return chunk

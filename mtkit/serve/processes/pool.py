@@ -159,10 +159,17 @@ class ModelPool:
 
         A worker whose requests were all dropped is ended: a new one costs milliseconds.
         """
-        while not self._retired.is_set() and not (batch := self._queue.take(self._batch_size(), MAX_TEXTS)):
-            await self._queue.wait()
-        if self._retired.is_set():  # what waits is for the next version
-            return False
+        batch: list[QueuedText] = []
+        while not batch:
+            if self._retired.is_set():  # what waits is for the next version
+                return False
+            # a worker's share of what waits, at most what takes it BATCH_SECONDS: shares shrink as the queue empties,
+            # so that no worker is idle while another translates for all (guided self-scheduling, Polychronopoulos &
+            # Kuck 1987, https://doi.org/10.1109/TC.1987.5009495)
+            most = min(max(self.rate * BATCH_SECONDS, MIN_BATCH), MAX_BATCH)
+            batch = self._queue.take(int(min(most, self._queue.waiting / len(self._tasks))), MAX_TEXTS)
+            if not batch:
+                await self._queue.wait()
         loop, begun = asyncio.get_running_loop(), time.perf_counter()
         timer: asyncio.TimerHandle
 
@@ -196,15 +203,6 @@ class ModelPool:
         self._metrics.batch_texts.observe(len(batch))
         self._metrics.batch_seconds.observe(seconds)
         return not self._retired.is_set()
-
-    def _batch_size(self) -> int:
-        """Characters of the next batch: a worker's share of what waits, at most what takes it BATCH_SECONDS.
-
-        Shares shrink as the queue empties, so that no worker is idle while another translates for all (guided
-        self-scheduling, Polychronopoulos & Kuck 1987, https://doi.org/10.1109/TC.1987.5009495).
-        """
-        bound = min(max(self.rate * BATCH_SECONDS, MIN_BATCH), MAX_BATCH)
-        return int(min(bound, self._queue.waiting / len(self._tasks)))
 
     def _lose(self, batch: Sequence[QueuedText]) -> None:
         """Put a batch back whose worker has died; a text that has lost too many workers alone is the cause."""

@@ -14,11 +14,10 @@ import re
 import signal
 import socket
 import sys
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -55,23 +54,19 @@ def main() -> None:
             send(control, {"error": str(error) or type(error).__name__})
             return
         send(control, {"can_fork": translators.can_fork})
-        _fork_workers(control, translators)
-
-
-def _fork_workers(control: socket.socket, translators: AdaptedTranslators) -> None:
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
-        if not message:
-            return
-        if not translators.can_fork:  # on a GPU: this process is the one worker
-            send(control, {"pid": os.getpid()})
-            work(socket.socket(fileno=descriptors[0]), translators)
-        pid = os.fork()
-        if pid == 0:
-            control.close()
-            work(socket.socket(fileno=descriptors[0]), translators)
-        os.close(descriptors[0])
-        send(control, {"pid": pid})
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+            if not message:
+                return
+            if not translators.can_fork:  # on a GPU: this process is the one worker
+                send(control, {"pid": os.getpid()})
+                work(socket.socket(fileno=descriptors[0]), translators)
+            pid = os.fork()
+            if pid == 0:
+                control.close()
+                work(socket.socket(fileno=descriptors[0]), translators)
+            os.close(descriptors[0])
+            send(control, {"pid": pid})
 
 
 def load(settings: dict[str, Any]) -> AdaptedTranslators:
@@ -88,70 +83,57 @@ def load(settings: dict[str, Any]) -> AdaptedTranslators:
 def work(sock: socket.socket, translators: AdaptedTranslators) -> NoReturn:
     """Translate batches until the socket closes, which ends the process."""
     set_num_threads(1)
-    variants = Variants(translators)
+    variant = lru_cache(MAX_VARIANTS)(partial(make_variant, translators))
     with suppress(EOFError, OSError):
         while True:
             batch = receive(sock)
-            send(sock, variants.translate(batch["lines"], batch["options"]))
+            send(sock, translate(variant(json.dumps(batch["options"])), batch["lines"], batch["options"]))
     os._exit(0)
 
 
-class Variants:
-    """The translators of a model and its adapters with the options of requests."""
+def make_variant(translators: AdaptedTranslators, options_json: str) -> Translator:
+    """The translator of a model or of one of its adapters with the options of a request."""
+    options = json.loads(options_json)
+    base, n_best = translators[options["adapter"]], options["n_best"]
+    return base.varied(
+        search=replace(base.search, n_best=n_best, beam_size=max(n_best, base.search.beam_size)),
+        options=replace(
+            base.options,
+            split_sentences=options["sentences"],
+            with_scores=options["details"],
+            source_prefix=SourcePrefix(tag=options["tag"]),
+            glossary=Glossary.of(json.loads(options["glossary"])) if options["glossary"] else None,
+        ),
+    )
 
-    def __init__(self, translators: AdaptedTranslators) -> None:
-        self._translators = translators
-        self._variants: OrderedDict[str, Translator] = OrderedDict()
 
-    def translate(self, lines: Sequence[Any], options: dict[str, Any]) -> list[dict[str, Any]]:
-        """Translate lines, each a text and the beginning of its translation; errors take the place of results."""
-        translator = self._variant(options)
-        wanted: list[Line] = [ConstrainedLine(text=text, prefix=prefix) if prefix else text for text, prefix in lines]
-        results: list[dict[str, Any]] = []
-        while len(results) < len(lines):
-            rest = wanted[len(results) :]
-            try:
-                results.extend(_results(translator, rest, options))
-            except (MtkitError, MemoryError) as error:
-                results.append({"error": _PLACE.sub("", str(error)) or "out of memory"})
-        return results
-
-    def _variant(self, options: dict[str, Any]) -> Translator:
-        key = repr(options)
-        if key not in self._variants:
-            base = self._translators[options["adapter"]]
-            n_best = options["n_best"]
-            search = replace(base.search, n_best=n_best, beam_size=max(n_best, base.search.beam_size))
-            changed = replace(
-                base.options,
-                split_sentences=options["sentences"],
-                with_scores=options["details"],
-                source_prefix=SourcePrefix(tag=options["tag"]),
-                glossary=Glossary.of(json.loads(options["glossary"])) if options["glossary"] else None,
-            )
-            self._variants[key] = base.varied(search=search, options=changed)
-            if len(self._variants) > MAX_VARIANTS:
-                self._variants.popitem(last=False)
-        self._variants.move_to_end(key)
-        return self._variants[key]
+def translate(
+    translator: Translator, texts: Sequence[tuple[str, str]], options: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Translate texts, each with the beginning of its translation; errors take the place of results."""
+    lines: list[Line] = [ConstrainedLine(text=text, prefix=prefix) if prefix else text for text, prefix in texts]
+    results: list[dict[str, Any]] = []
+    while len(results) < len(lines):
+        try:
+            results.extend(_results(translator, lines[len(results) :], options))
+        except (MtkitError, MemoryError) as error:
+            results.append({"error": _PLACE.sub("", str(error)) or "out of memory"})
+    return results
 
 
 def _results(translator: Translator, lines: Sequence[Line], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if count := options["next_words"]:
         yield from ({"next": next_words(translator, line, count)} for line in lines)
-    else:
-        yield from (_plain(translation, options) for translation in translator.translate(lines))
-
-
-def _plain(translation: Translation, options: dict[str, Any]) -> dict[str, Any]:
-    result: dict[str, Any] = {"hyp": translation.hyp, "flags": translation.flags}
-    if options["n_best"] > 1:
-        result["alternatives"] = [each.hyp for each in translation.nbest[1:]]
-    if options["details"]:
-        result["alignment"] = translation.alignment
-        result["confidence"] = word_confidence(translation)
-        result["terms"] = translation.terms
-    return result
+        return
+    for translation in translator.translate(lines):
+        result: dict[str, Any] = {"hyp": translation.hyp, "flags": translation.flags}
+        if options["n_best"] > 1:
+            result["alternatives"] = [each.hyp for each in translation.nbest[1:]]
+        if options["details"]:
+            result["alignment"] = translation.alignment
+            result["confidence"] = word_confidence(translation)
+            result["terms"] = translation.terms
+        yield result
 
 
 def word_confidence(translation: Translation) -> list[float | None]:
