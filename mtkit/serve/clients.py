@@ -1,4 +1,4 @@
-"""Clients: API keys, and limits on how often a client may ask."""
+"""Clients: API keys, limits on how often a client may ask, and the error of a request that gets no translation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.errors import DataError
-from mtkit.serve.request_error import RequestError
 from mtkit.text.lines import read_lines
 
 MAX_CLIENTS = 10_000  # whose limits are remembered
@@ -19,6 +18,19 @@ MIN_KEY = 8  # characters
 FREE_GUESSES = 10  # wrong keys of an address that may come at once
 GUESS_SECONDS = 1.0  # for each further one
 MAX_GUESS_WAIT = 5.0
+
+
+class RequestError(Exception):
+    """A request that gets no translation; the message is one sentence.
+
+    Attributes:
+        status: of HTTP.
+        retry_after: seconds after which the client may try again; None: the same request fails again.
+    """
+
+    def __init__(self, status: int, message: str, *, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.status, self.retry_after = status, retry_after
 
 
 def read_keys(path: Path) -> list[str]:
@@ -42,20 +54,19 @@ def read_keys(path: Path) -> list[str]:
 
 
 class Clients:
-    """Names of clients, and tokens that they have left: one a request, refilled evenly."""
+    """Names of clients, and tokens that they have left: one a request, refilled evenly.
+
+    Attributes:
+        needs_key: whether requests need a key.
+    """
 
     def __init__(self, keys: Sequence[str] | None, max_requests: int | None) -> None:
         """Take keys (None: none is needed) and the number of requests of a client in a minute (None: any)."""
-        self._max_requests = max_requests
+        self._max_requests, self.needs_key = max_requests, keys is not None
         self._keys = None if keys is None else {_hash(key): number for number, key in enumerate(keys)}
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and when they were counted
         self._guesses: OrderedDict[str, float] = OrderedDict()  # until when the wrong keys of an address count
         self._proven: OrderedDict[tuple[str, int], None] = OrderedDict()  # addresses and keys that belong together
-
-    @property
-    def needs_key(self) -> bool:
-        """True if requests need a key."""
-        return self._keys is not None
 
     async def admit(self, key: str | None, address: str) -> str:
         """The name of a client that may ask now: its key's number, or its address.
@@ -77,7 +88,17 @@ class Clients:
                 self._proven[address, number] = None
                 _bound(self._proven)
             name = f"key {number}"
-        self._spend(name)
+        if self._max_requests is None:
+            return name
+        now, rate = time.monotonic(), self._max_requests / 60
+        tokens, since = self._left.pop(name, (float(self._max_requests), now))
+        tokens = min(float(self._max_requests), tokens + (now - since) * rate)
+        self._left[name] = (max(0.0, tokens - 1) if tokens >= 1 else tokens, now)
+        _bound(self._left)
+        if tokens < 1:
+            seconds = int((1 - tokens) / rate) + 1
+            message = f"more than {self._max_requests} requests in a minute; try again in {seconds} s"
+            raise RequestError(429, message, retry_after=seconds)
         return name
 
     async def _wait_for_guess(self, address: str) -> None:
@@ -95,19 +116,6 @@ class Clients:
         if is_refused:
             raise RequestError(429, "too many keys that are not known; try again later", retry_after=int(wait) + 1)
         await asyncio.sleep(max(0.0, wait))
-
-    def _spend(self, name: str) -> None:
-        if self._max_requests is None:
-            return
-        now, rate = time.monotonic(), self._max_requests / 60
-        tokens, since = self._left.pop(name, (float(self._max_requests), now))
-        tokens = min(float(self._max_requests), tokens + (now - since) * rate)
-        self._left[name] = (max(0.0, tokens - 1) if tokens >= 1 else tokens, now)
-        _bound(self._left)
-        if tokens < 1:
-            seconds = int((1 - tokens) / rate) + 1
-            message = f"more than {self._max_requests} requests in a minute; try again in {seconds} s"
-            raise RequestError(429, message, retry_after=seconds)
 
 
 def _hash(key: str) -> bytes:

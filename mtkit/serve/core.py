@@ -17,11 +17,11 @@ from mtkit.documents.format import DocumentFormat
 from mtkit.documents.translate import DocumentReport, PendingStretch, finish_stretch
 from mtkit.documents.unit import StretchError
 from mtkit.errors import MtkitError
+from mtkit.serve.clients import RequestError
 from mtkit.serve.fair_queue import QueuedRequest
 from mtkit.serve.languages import language_name, match_language, normal_code
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.registry import MULTIPLE, Hop, Registry
-from mtkit.serve.request_error import RequestError
 from mtkit.serve.settings import ServerSettings
 from mtkit.text.language import rank_languages
 from mtkit.text.normalise import plain
@@ -217,7 +217,7 @@ class TranslationService:
         glossary = hashlib.sha256(options.glossary.encode()).digest() if options.glossary else b""
         version = (hop.model.name, hop.model.version, *{**for_model, "glossary": glossary}.values())
         results: dict[tuple[str, str], dict[str, Any]] = {}
-        missing: dict[tuple[str, str], None] = {}
+        missing: dict[tuple[str, str], None] = {}  # each once
         for text in texts:
             if not text[0].strip():
                 results[text] = {"hyp": text[0]}
@@ -227,21 +227,11 @@ class TranslationService:
                 missing[text] = None
         self.metrics.cache_hits.inc(len(results))
         self.metrics.cache_misses.inc(len(missing))
-        if missing:
-            job = QueuedRequest(options.client, for_model, [*missing])
-            await self._compute(job, hop, is_patient=options.is_patient)
-            for text, result in zip(missing, job.results, strict=True):
-                if "error" in result:
-                    raise RequestError(400, f"{result['error']} (in {text[0][:40]!r})")
-                results[text] = result
-                self._cache.put((version, *text), result)
-        return [results[text] for text in texts]
-
-    async def _compute(self, job: QueuedRequest, hop: Hop, *, is_patient: bool) -> None:
-        """Let a request go through the queue of its model."""
-        model, queue = hop.model, hop.model.queue
+        if not missing:
+            return [results[text] for text in texts]
+        job, model, queue = QueuedRequest(options.client, for_model, [*missing]), hop.model, hop.model.queue
         while queue.waiting and queue.waiting + job.characters > self.settings.max_waiting:
-            if not is_patient:
+            if not options.is_patient:
                 rate = (model.pool.rate if model.pool else 1000.0) * self.settings.workers
                 seconds = math.ceil(queue.waiting / rate)
                 raise RequestError(503, f"busy; try again in {seconds} s", retry_after=seconds)
@@ -256,14 +246,29 @@ class TranslationService:
         finally:
             if not job.done.done() or job.done.cancelled():
                 queue.remove(job)
+        for text, result in zip(missing, job.results, strict=True):
+            if "error" in result:
+                raise RequestError(400, f"{result['error']} (in {text[0][:40]!r})")
+            results[text] = result
+            self._cache.put((version, *text), result)
+        return [results[text] for text in texts]
 
     async def translate_texts(
         self, texts: Sequence[str], direction: Direction, options: RequestOptions
     ) -> list[LineResult]:
         """Translate texts line by line; alternatives are those of a text of one line. Errors as `translate_lines`."""
-        parts = [LINE_END.split(text) for text in texts]
-        results = iter(await self.translate_lines([line for each in parts for line in each[::2]], direction, options))
-        return [_join(each, [next(results) for _ in each[::2]]) for each in parts]
+        split = [LINE_END.split(text) for text in texts]  # lines, and the line ends between them
+        results = iter(await self.translate_lines([line for each in split for line in each[::2]], direction, options))
+        joined: list[LineResult] = []
+        for written in split:
+            of_text = [next(results) for _ in written[::2]]
+            if len(of_text) == 1:
+                joined += of_text
+                continue
+            written[::2] = [each.hyp for each in of_text]
+            flags = dict.fromkeys(flag for each in of_text for flag in each.flags)
+            joined.append(LineResult(hyp="".join(written), flags=tuple(flags)))
+        return joined
 
     async def translate_markup(
         self, texts: Sequence[str], form: DocumentFormat, direction: Direction, options: RequestOptions
@@ -290,15 +295,6 @@ def _match(field: str, code: str, known: Iterable[str]) -> str:
     if (language := match_language(code, known)) is None:
         raise RequestError(400, f"{field}: {code[:40]!r} is not supported; one of {', '.join(known)}")
     return language
-
-
-def _join(parts: Sequence[str], results: Sequence[LineResult]) -> LineResult:
-    """The result of a text, whose lines and line ends are `parts`."""
-    if len(results) == 1:
-        return results[0]
-    written = list(parts)
-    written[::2] = [each.hyp for each in results]
-    return LineResult(hyp="".join(written), flags=tuple(dict.fromkeys(flag for each in results for flag in each.flags)))
 
 
 MAX_SEGMENT = 800  # characters of a group of sentences
@@ -409,8 +405,8 @@ class TranslationCache:
         return entry[0]
 
     def put(self, key: Key, result: dict[str, Any]) -> None:
-        """Keep a result; errors are not kept."""
-        if "error" in result or not self._max_bytes:
+        """Keep a result, unless nothing is kept."""
+        if not self._max_bytes:
             return
         size = ENTRY_BYTES + _bytes_of(key) + _bytes_of(result)
         if (old := self._entries.pop(key, None)) is not None:

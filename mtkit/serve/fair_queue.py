@@ -53,13 +53,12 @@ class QueuedRequest:
         self.results = [None] * len(self.texts)
         self.done = asyncio.get_running_loop().create_future()
         self.remaining = len(self.texts)
-        self.characters = sum(len(text) + TEXT_COST for text, _ in self.texts)
-        self.waiting = deque(sorted(range(len(self.texts)), key=lambda index: len(self.texts[index][0])))
+        self.waiting = deque(sorted(range(len(self.texts)), key=self.cost))
+        self.characters = sum(map(self.cost, self.waiting))
 
-    @property
-    def next_cost(self) -> int:
-        """The characters of the next text."""
-        return len(self.texts[self.waiting[0]][0]) + TEXT_COST
+    def cost(self, index: int) -> int:
+        """The characters of a text, and what it costs beside them."""
+        return len(self.texts[index][0]) + TEXT_COST
 
     def accept(self, index: int, result: Any) -> None:
         """Take the result of a text."""
@@ -152,8 +151,16 @@ class FairQueue:
                 passed.append(name)
                 continue
             max_texts = 1 if job.failures > 1 else max_texts
-            turn = TURN if self._order else max_characters
-            served = self._serve(job, batch, min(turn, max_characters - used), max_texts)
+            most = min(TURN if self._order else max_characters, max_characters - used)
+            served = 0
+            while job.waiting and len(batch) < max_texts:
+                cost = job.cost(job.waiting[0])
+                if served and served + cost > most:
+                    break
+                served += cost
+                batch.append((job, job.waiting.popleft()))
+                self.count -= 1
+            self.waiting -= served
             self._clock = client.time
             client.time += served
             used += served
@@ -161,16 +168,6 @@ class FairQueue:
         for name in passed:
             heapq.heappush(self._order, (self._clients[name].time, next(self._number), name))
         return batch
-
-    def _serve(self, job: QueuedRequest, batch: list[QueuedText], room: int, max_texts: int) -> int:
-        """Move texts of a request to a batch, at least one; returns their characters."""
-        served = 0
-        while job.waiting and len(batch) < max_texts and (not served or served + job.next_cost <= room):
-            served += job.next_cost
-            batch.append((job, job.waiting.popleft()))
-            self.count -= 1
-        self.waiting -= served
-        return served
 
     def _push(self, job: QueuedRequest, urgency: float) -> None:
         if job.client not in self._clients:
@@ -181,7 +178,7 @@ class FairQueue:
 
     def _count(self, job: QueuedRequest, sign: int) -> None:
         self.count += sign * len(job.waiting)
-        self.waiting += sign * sum(len(job.texts[index][0]) + TEXT_COST for index in job.waiting)
+        self.waiting += sign * sum(map(job.cost, job.waiting))
 
 
 def _fits(batch: Sequence[QueuedText], job: QueuedRequest) -> bool:
@@ -191,5 +188,5 @@ def _fits(batch: Sequence[QueuedText], job: QueuedRequest) -> bool:
     first, last = batch[0][0], batch[-1][0]
     if job.key != first.key or (job is not first and (job.failures or first.failures)):
         return False
-    costs = [job.next_cost, *(len(each.texts[index][0]) + TEXT_COST for each, index in (batch[0], batch[-1]))]
+    costs = [each.cost(index) for each, index in ((job, job.waiting[0]), batch[0], batch[-1])]
     return job in (first, last) or max(costs) <= max(SHORT, SIMILAR * min(costs))

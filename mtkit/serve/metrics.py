@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -44,7 +44,3 @@ class ServerMetrics:
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Add a value that is asked for when the metrics are read."""
         Gauge(name, text, registry=self.registry).set_function(value)
-
-    def text(self) -> bytes:
-        """The metrics as Prometheus reads them."""
-        return generate_latest(self.registry)

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,9 +102,18 @@ class Registry:
             self._base_of(folder).adapters[name] = folder
         for model in self.models:
             model.digest = _digest(model)
-        self.directions = self._find_directions()
+        self.directions: dict[tuple[str, str], list[Hop]] = {}
+        for model in self.models:
+            metadata = model.metadata
+            tags = [tag for tag in metadata.tags if is_code(tag)]
+            targets = [(tag, tag) for tag in tags] if metadata.requires_tag else [(metadata.tgt_lang, None)]
+            sources = tags if metadata.src_lang == MULTIPLE and metadata.requires_tag else [metadata.src_lang]
+            for source, (target, tag) in itertools.product(sources, targets):
+                if source != target:
+                    hops = [Hop(model, tag, adapter) for adapter in ("", *model.adapters)]
+                    self.directions.setdefault((source, target), []).extend(hops)
         languages = dict.fromkeys(code for pair in self.directions for code in pair)
-        self.targets = {src: [tgt for tgt in languages if self._route(src, tgt)] for src in languages}
+        self.targets = {src: [tgt for tgt in languages if self.find_route(src, tgt)] for src in languages}
         self.sources = [code for code, targets in self.targets.items() if targets]
 
     def _base_of(self, folder: Path) -> ServedModel:
@@ -127,33 +136,17 @@ class Registry:
             raise UsageError(f"serve: --adapter {folder}: fits several of the models; serve it with its own alone")
         return bases[0]
 
-    def _find_directions(self) -> dict[tuple[str, str], list[Hop]]:
-        directions: dict[tuple[str, str], list[Hop]] = {}
-        for model in self.models:
-            metadata = model.metadata
-            tags = [tag for tag in metadata.tags if is_code(tag)]
-            targets = [(tag, tag) for tag in tags] if metadata.requires_tag else [(metadata.tgt_lang, None)]
-            sources = tags if metadata.src_lang == MULTIPLE and metadata.requires_tag else [metadata.src_lang]
-            for source, (target, tag) in itertools.product(sources, targets):
-                if source != target:
-                    hops = [Hop(model, tag, adapter) for adapter in ("", *model.adapters)]
-                    directions.setdefault((source, target), []).extend(hops)
-        return directions
-
     def find_route(self, source: str, target: str, model: str | None = None) -> list[Hop]:
         """The models that translate from one language to another, in order; empty if there are none.
 
         Args:
             source, target: languages, as `targets` has them.
-            model: name of a model or an adapter; None: the first of the direction.
+            model: name of a model or an adapter, which translates directly; None: the first of the direction, or two
+                with a third language between them.
         """
-        if model is None:
-            return self._route(source, target)
-        return [hop for hop in self.directions.get((source, target), []) if hop.name == model][:1]
-
-    def _route(self, source: str, target: str) -> list[Hop]:
-        if direct := self.directions.get((source, target)):
-            return direct[:1]
+        direct = self.directions.get((source, target), [])
+        if direct or model is not None:
+            return [hop for hop in direct if model in (None, hop.name)][:1]
         middles = [tgt for src, tgt in self.directions if src == source and (tgt, target) in self.directions]
         if not middles or source == target:
             return []
@@ -249,8 +242,7 @@ class Registry:
 
     async def close(self) -> None:
         """End all processes."""
-        pools: Sequence[ModelPool] = [each.pool for each in self.models if each.pool is not None]
-        await asyncio.gather(*(pool.retire() for pool in pools))
+        await asyncio.gather(*(each.pool.retire() for each in self.models if each.pool is not None))
 
 
 def _digest(model: ServedModel) -> str:

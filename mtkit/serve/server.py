@@ -239,7 +239,16 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     ServerConnection.max_connections = min(MAX_CONNECTIONS, max(wanted - OTHER_FILES, wanted // 2))
-    with _listen(settings) as sock:
+    try:
+        families = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = families[0]
+        # "::" stands for the addresses of both families
+        sock = socket.create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=family == socket.AF_INET6)
+    except OSError as error:
+        hint = "; choose another --port" if error.errno == errno.EADDRINUSE else ""
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else "no such address"
+        raise ReadWriteError(f"serve: {settings.host}:{settings.port}: {reason}{hint}") from error
+    with sock:
         if not is_local(settings.host) and settings.keys is None:
             note("everybody who reaches this address can translate: no keys are asked for")
         asyncio.run(run(sock))
@@ -265,28 +274,3 @@ class _ExhaustionNotes:
             self._noted = loop.time()
             reason = os.strerror(error.errno or 0).lower()
             self._note(f"new connections wait: {reason}; raise the limit (ulimit -n), or let fewer clients connect")
-
-
-def _listen(settings: ServerSettings) -> socket.socket:
-    """The socket at which the server listens.
-
-    Raises:
-        ReadWriteError: the address is in use, or not one of this machine.
-    """
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        sock = socket.socket(family, kind, protocol)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
-            sock.listen(BACKLOG)
-        except OSError:
-            sock.close()
-            raise
-    except OSError as error:
-        hint = "; choose another --port" if error.errno == errno.EADDRINUSE else ""
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else "no such address"
-        raise ReadWriteError(f"serve: {settings.host}:{settings.port}: {reason}{hint}") from error
-    return sock

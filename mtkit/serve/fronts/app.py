@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from prometheus_client import generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from mtkit.serve.clients import Clients, read_keys
+from mtkit.serve.clients import Clients, RequestError, read_keys
 from mtkit.serve.core import TranslationService
 from mtkit.serve.fronts.deepl import DeepL
 from mtkit.serve.fronts.document_jobs import DocumentJobs, Files
 from mtkit.serve.fronts.exchange import Exchange, Sites
-from mtkit.serve.fronts.front import TEXT, Endpoint, Front, front_of, routes, specification
+from mtkit.serve.fronts.front import TEXT, Endpoint, Front, Schema, routes
 from mtkit.serve.fronts.libretranslate import LibreTranslate, Suggestions
 from mtkit.serve.fronts.openai import OpenAI
 from mtkit.serve.fronts.page import Page
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.registry import Registry
-from mtkit.serve.request_error import RequestError
 from mtkit.serve.settings import ServerSettings
 
 FORM_BYTES = 64 << 10  # of a request beside its texts or its file
@@ -93,7 +94,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Operation(Front):
-    """The specification of all fronts, and the metrics."""
+    """The specification (OpenAPI 3.1), generated from the endpoints of all fronts, and the metrics."""
 
     def __init__(self, service: TranslationService, clients: Clients, fronts: Sequence[Front]) -> None:
         super().__init__(service, clients)
@@ -108,11 +109,25 @@ class Operation(Front):
 
     async def spec(self, request: Request) -> Response:
         """This specification."""
-        return JSONResponse(specification(self._fronts))
+        paths: dict[str, dict[str, Any]] = {}
+        schemas: dict[str, Schema] = {}
+        for front in self._fronts:
+            name, schemas[name] = front.error_schema[0], front.error_schema[1]
+            for each in front.endpoints():
+                paths.setdefault(each.path, {}).update({m.lower(): each.operation(front) for m in each.methods})
+        about = "Translations in the interfaces of LibreTranslate, DeepL and OpenAI."
+        return JSONResponse(
+            {
+                "openapi": "3.1.0",
+                "info": {"title": "mtkit serve", "version": "1", "description": about},
+                "components": {"schemas": schemas},
+                "paths": paths,
+            }
+        )
 
     async def metrics(self, request: Request) -> Response:
         """Metrics in the format of Prometheus."""
-        return Response(self._service.metrics.text(), media_type="text/plain; version=0.0.4")
+        return Response(generate_latest(self._service.metrics.registry), media_type="text/plain; version=0.0.4")
 
 
 class _Errors:
@@ -122,9 +137,10 @@ class _Errors:
         self._fronts = fronts
 
     def answer(self, request: Request, error: RequestError) -> Response:
-        """The answer of an error."""
+        """The answer of an error in the shape of the first front with the longest prefix of the path."""
         path = str(request.scope["path"])  # not of `request.url`, which the header Host can make invalid
-        front = front_of(path.removeprefix(request.scope.get("root_path", "")), self._fronts)
+        path = path.removeprefix(request.scope.get("root_path", ""))
+        front = max(self._fronts, key=lambda each: len(each.prefix) if path.startswith(each.prefix) else 0)
         headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
         return JSONResponse(front.error_body(error), status_code=error.status, headers=headers)
 

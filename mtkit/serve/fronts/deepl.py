@@ -21,13 +21,12 @@ from mtkit.documents.format import DocumentFormat
 from mtkit.documents.formats.html import Html, InlineXml
 from mtkit.documents.glossary import cells_of
 from mtkit.errors import DataError
-from mtkit.serve.clients import Clients
+from mtkit.serve.clients import Clients, RequestError
 from mtkit.serve.core import AUTO, LINE_END, Direction, RequestOptions, TranslationService
 from mtkit.serve.fronts.document_jobs import DOWNLOAD, DocumentJobs, download_of
 from mtkit.serve.fronts.front import FILE, FLAG, INTEGER, TEXT, Endpoint, Front, choice, list_of, record
 from mtkit.serve.fronts.requests import MAX_TERMS, RequestFields, terms_as_json
 from mtkit.serve.languages import language_name
-from mtkit.serve.request_error import RequestError
 
 
 @dataclass(frozen=True)
@@ -157,22 +156,20 @@ class DeepL(Front):
         results: list[dict[str, Any]] = [{} for _ in texts]
         for direction in dict.fromkeys(directions):
             indices = [index for index, each in enumerate(directions) if each == direction]
-            work = self._translate([texts[index] for index in indices], direction, asked)
-            hyps = await self._finish(request, work)
-            for index, hyp in zip(indices, hyps, strict=True):
-                results[index] = {"detected_source_language": direction.source.upper(), "text": hyp}
+            of_direction = [texts[index] for index in indices]
+            if asked.form is not None:
+                work = self._service.translate_markup(of_direction, asked.form, direction, asked.core)
+            else:
+                if asked.joins_lines:
+                    of_direction = [" ".join(LINE_END.split(text)[::2]) for text in of_direction]
+                work = self._service.translate_texts(of_direction, direction, asked.core)
+            for index, result in zip(indices, await self._finish(request, work), strict=True):
+                results[index] = {"detected_source_language": direction.source.upper(), "text": result.hyp}
                 if fields.flag("show_billed_characters"):
                     results[index]["billed_characters"] = len(texts[index])
         self.characters += sum(map(len, texts))
         self._service.log_texts(texts, [each["text"] for each in results])
         return JSONResponse({"translations": results})
-
-    async def _translate(self, texts: list[str], direction: Direction, asked: _Options) -> list[str]:
-        if asked.form is not None:
-            return [each.hyp for each in await self._service.translate_markup(texts, asked.form, direction, asked.core)]
-        if asked.joins_lines:
-            texts = [" ".join(LINE_END.split(text)[::2]) for text in texts]
-        return [each.hyp for each in await self._service.translate_texts(texts, direction, asked.core)]
 
     def _read_options(self, fields: RequestFields, client: str) -> _Options:
         formality = fields.choice("formality", FORMALITIES, "default")

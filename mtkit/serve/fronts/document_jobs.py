@@ -20,13 +20,12 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from mtkit.documents.choose import document_suffix, suffixes
 from mtkit.errors import MtkitError
 from mtkit.io.files import remove_abandoned, temporary_beside
-from mtkit.serve.clients import Clients
+from mtkit.serve.clients import Clients, RequestError
 from mtkit.serve.core import AUTO, DETECTED_CHARACTERS, Direction, RequestOptions, TranslationService
 from mtkit.serve.fronts.exchange import body_of, while_connected
 from mtkit.serve.fronts.front import FILE, FLAG, IDENTIFIER, INTEGER, TEXT, Endpoint, Front, record
 from mtkit.serve.processes.messages import receive_async, send_async
 from mtkit.serve.processes.pool import start_process
-from mtkit.serve.request_error import RequestError
 
 KEPT_SECONDS = 30 * 60
 MAX_JOBS = 200  # documents that are not translated yet

@@ -23,8 +23,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mtkit.serve.clients import RequestError
 from mtkit.serve.metrics import ServerMetrics
-from mtkit.serve.request_error import RequestError
 from mtkit.serve.settings import ServerSettings, is_local
 
 T = TypeVar("T")

@@ -1,7 +1,4 @@
-"""Fronts: the interfaces of the server, each with its endpoints, shape of errors, and part of the specification.
-
-The specification (`/spec`, OpenAPI 3.1) is generated from the endpoints of all fronts.
-"""
+"""Fronts: the interfaces of the server, each with its endpoints, shape of errors, and part of the specification."""
 
 from __future__ import annotations
 
@@ -14,11 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mtkit.serve.clients import Clients
+from mtkit.serve.clients import Clients, RequestError
 from mtkit.serve.core import TranslationService
 from mtkit.serve.fronts.exchange import while_connected
 from mtkit.serve.fronts.requests import RequestFields, admit
-from mtkit.serve.request_error import RequestError
 
 T = TypeVar("T")
 Schema = dict[str, Any]
@@ -177,25 +173,3 @@ def routes(fronts: Iterable[Front]) -> list[Route]:
     if stray := [each.path for front, each in endpoints if not each.path.startswith(front.prefix)]:
         raise ValueError(f"paths without the prefix of their front: {stray}")
     return [Route(each.path, each.handler, methods=[*each.methods]) for _, each in endpoints]
-
-
-def front_of(path: str, fronts: Iterable[Front]) -> Front:
-    """The front that answers errors of a path: that with the longest prefix, the first of several."""
-    return max(fronts, key=lambda front: len(front.prefix) if path.startswith(front.prefix) else 0)
-
-
-def specification(fronts: Iterable[Front]) -> dict[str, Any]:
-    """The specification of all fronts."""
-    paths: dict[str, dict[str, Any]] = {}
-    schemas: dict[str, Schema] = {}
-    for front in fronts:
-        name, schemas[name] = front.error_schema[0], front.error_schema[1]
-        for each in front.endpoints():
-            paths.setdefault(each.path, {}).update({m.lower(): each.operation(front) for m in each.methods})
-    about = "Translations in the interfaces of LibreTranslate, DeepL and OpenAI."
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "mtkit serve", "version": "1", "description": about},
-        "components": {"schemas": schemas},
-        "paths": paths,
-    }

@@ -24,7 +24,7 @@ from mtkit.documents.formats.html import Html
 from mtkit.documents.markup import escape_xml
 from mtkit.errors import DataError
 from mtkit.io.files import translate_write_errors
-from mtkit.serve.clients import Clients
+from mtkit.serve.clients import Clients, RequestError
 from mtkit.serve.core import DetectedLanguage, RequestOptions, TranslationService
 from mtkit.serve.fronts.front import (
     FLAG,
@@ -42,7 +42,6 @@ from mtkit.serve.fronts.front import (
     record,
 )
 from mtkit.serve.languages import language_name
-from mtkit.serve.request_error import RequestError
 
 MAX_ALTERNATIVES = 10
 FORMATS = ("text", "html")

@@ -17,10 +17,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from mtkit.serve.clients import RequestError
 from mtkit.serve.core import AUTO, LINE_END, RequestOptions
 from mtkit.serve.fronts.front import ANYTHING, FLAG, INTEGER, TEXT, Endpoint, Front, choice, integer_to, list_of, record
 from mtkit.serve.fronts.requests import RequestFields, without_surrogates
-from mtkit.serve.request_error import RequestError
 from mtkit.text.sentences import split_sentences
 from mtkit.translate.segments import space_between
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
+from mtkit.serve.clients import RequestError
 from mtkit.serve.core import LINE_END, RequestOptions
 from mtkit.serve.fronts.front import FLAG, LIST, TERMS, TEXT, Endpoint, Front, choice, integer_to, list_of, record
 from mtkit.serve.languages import RIGHT_TO_LEFT, normal_code
-from mtkit.serve.request_error import RequestError
 from mtkit.text.sentences import split_sentences
 
 FOLDER = Path(__file__).parents[1] / "page"

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import re
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus
@@ -18,9 +18,8 @@ from starlette.requests import Request
 
 from mtkit.errors import DataError
 from mtkit.io.json_text import parse_json, reject_constant
-from mtkit.serve.clients import Clients
+from mtkit.serve.clients import Clients, RequestError
 from mtkit.serve.fronts.exchange import UNCOUNTED_BYTES, body_of
-from mtkit.serve.request_error import RequestError
 from mtkit.translate.glossary import Glossary
 
 FORM = "application/x-www-form-urlencoded"
@@ -180,13 +179,16 @@ async def admit(request: Request, clients: Clients, *, lists: Sequence[str] = ()
         RequestError: the body is not what its type says, the key is missing or wrong, or the client asks too often.
     """
     address = "" if request.client is None else request.client.host  # a proxy's client, if the proxy is trusted
-    body, key = body_of(request), _key_of_head(request)
+    body, key = body_of(request), request.query_params.get("api_key") or None
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() in ("deepl-auth-key", "bearer") and value.strip():
+        key = value.strip()
     is_known = key is not None or not clients.needs_key
     client = await clients.admit(key, address) if is_known else address
     body.set_client(client, is_known=is_known)
     pairs: list[tuple[str, Any]] = list(request.query_params.multi_items())
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    content, values = b"", {}
+    content = b""
     if kind == "multipart/form-data":
         pairs += await _read_form(request)
         key = next((value for name, value in pairs if name == "api_key" and isinstance(value, str)), None)
@@ -196,23 +198,28 @@ async def admit(request: Request, clients: Clients, *, lists: Sequence[str] = ()
     if not is_known:
         client = await clients.admit(key or None, address)
         body.set_client(client, is_known=True)
-    if kind == FORM:
-        pairs += _parse_form(content)
-    elif content:
-        if len(content) > UNCOUNTED_BYTES:
-            body.hold(4 * len(content) + VALUE_BYTES * _count_values(content))
-        values = parse_json_object(content)
-    fields = RequestFields({**_collect(pairs, lists), **values})
+    if kind != FORM and len(content) > UNCOUNTED_BYTES:
+        body.hold(4 * len(content) + VALUE_BYTES * _count_values(content))
+    values: Any = {}
+    try:
+        if kind == FORM:
+            pairs += parse_qsl(content.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+        elif content:
+            values = parse_json(content.decode(), reject_constant)
+    except UnicodeDecodeError as error:
+        raise RequestError(400, "the body is not UTF-8") from error
+    except ValueError as error:
+        message = f"the form has more than {MAX_FIELDS:,} fields" if kind == FORM else "the body is not JSON"
+        raise RequestError(400, message) from error
+    if not isinstance(values, dict):
+        raise RequestError(400, "the body is not a JSON object")
+    by_name: dict[str, list[Any]] = defaultdict(list)
+    for name, each in pairs:
+        by_name[name].append(each)
+    of_form = {name: each if len(each) > 1 or name in lists else each[0] for name, each in by_name.items()}
+    fields = RequestFields({**of_form, **values})
     fields.text("api_key", "")
     return fields, client
-
-
-def _key_of_head(request: Request) -> str | None:
-    """The API key in the head of a request: a header of DeepL's or of the usual form, or a field of the address."""
-    scheme, _, value = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() in ("deepl-auth-key", "bearer") and value.strip():
-        return value.strip()
-    return request.query_params.get("api_key") or None
 
 
 def _find_key(content: bytes, *, is_form: bool) -> str | None:
@@ -272,44 +279,6 @@ async def _read_form(request: Request) -> list[tuple[str, Any]]:
         raise RequestError(400, "the body is not a form of its type, multipart/form-data") from error
     body.uploads += [value for _, value in items if isinstance(value, UploadFile)]
     return items
-
-
-def _collect(pairs: Sequence[tuple[str, Any]], lists: Sequence[str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in lists:
-            values.setdefault(name, []).append(value)
-        elif name in values:
-            values[name] = [*(values[name] if isinstance(values[name], list) else [values[name]]), value]
-        else:
-            values[name] = value
-    return values
-
-
-def _parse_form(body: bytes) -> list[tuple[str, str]]:
-    try:
-        return parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
-    except UnicodeDecodeError as error:
-        raise RequestError(400, "the body is not UTF-8") from error
-    except ValueError as error:
-        raise RequestError(400, f"the form has more than {MAX_FIELDS:,} fields") from error
-
-
-def parse_json_object(body: bytes) -> dict[str, Any]:
-    """The JSON object of a body.
-
-    Raises:
-        RequestError: it is something else.
-    """
-    try:
-        value = parse_json(body.decode("utf-8"), reject_constant)
-    except UnicodeDecodeError as error:
-        raise RequestError(400, "the body is not UTF-8") from error
-    except ValueError as error:
-        raise RequestError(400, "the body is not JSON") from error
-    if not isinstance(value, dict):
-        raise RequestError(400, "the body is not a JSON object")
-    return value
 
 
 def without_surrogates(text: str) -> str:

@@ -24,6 +24,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/documents": {"data": FIELDS, "files": FILE},
     "/v2/translate": {"json": {"text": ["the dog"], **DIRECTION}},
     "/v2/glossaries": {"json": GLOSSARY},
+    "/v1/chat/completions": {"json": {"model": "en-de", "messages": [{"role": "user", "content": "the dog"}]}},
     "/v2/document": {"data": DIRECTION, "files": FILE},
 }
 TYPES = {"string": str, "integer": int, "number": int | float, "boolean": bool, "array": list, "object": dict}

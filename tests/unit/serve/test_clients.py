@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from mtkit.serve import clients as module
-from mtkit.serve.clients import FREE_GUESSES, GUESS_SECONDS, MAX_GUESS_WAIT, Clients
-from mtkit.serve.request_error import RequestError
+from mtkit.serve.clients import FREE_GUESSES, GUESS_SECONDS, MAX_GUESS_WAIT, Clients, RequestError
 from tests.toy.sampling import seeds
 
 SEEDS = seeds(20, 200)

@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 from starlette.datastructures import UploadFile
 
+from mtkit.serve.clients import RequestError
 from mtkit.serve.core import Direction, LineResult, RequestOptions, TranslationService
 from mtkit.serve.fronts import document_jobs
 from mtkit.serve.fronts.document_jobs import DocumentJobs
-from mtkit.serve.request_error import RequestError
 
 DIRECTION, OPTIONS = Direction("en", "de"), RequestOptions(client="client")
 

@@ -12,11 +12,11 @@ from typing import Any, cast
 
 import pytest
 
+from mtkit.serve.clients import RequestError
 from mtkit.serve.core import Direction
 from mtkit.serve.fronts import requests
 from mtkit.serve.fronts.deepl import Glossaries
 from mtkit.serve.fronts.requests import RequestFields
-from mtkit.serve.request_error import RequestError
 from mtkit.translate.glossary import Glossary
 from tests.toy.sampling import seeds
 

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from mtkit.serve.clients import RequestError
 from mtkit.serve.fronts import requests as module
 from mtkit.serve.fronts.exchange import Bodies
-from mtkit.serve.request_error import RequestError
 from tests.toy.sampling import seeds
 
 SEEDS = seeds(20, 200)

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.testclient import TestClient
 
+from mtkit.serve.clients import RequestError
 from mtkit.serve.fronts import app as module
 from mtkit.serve.fronts.app import Operation, build_app
 from mtkit.serve.fronts.front import TEXT, Endpoint, Front, record, routes
-from mtkit.serve.request_error import RequestError
 from mtkit.serve.settings import ServerSettings
 
 
