@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from xml.parsers import expat
 
 from mtkit.documents.unit import MarkedBuilder
@@ -70,14 +69,9 @@ def escape_xml(text: str) -> str:
     return _UNWRITABLE.sub("", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-@cache
-def _attribute(name: str) -> re.Pattern[str]:
-    return re.compile(rf"""\s{name}\s*=\s*(?:"([^"]*)"|'([^']*)')""", re.IGNORECASE)
-
-
 def attribute(tag: str, name: str) -> str | None:
     """Value of an attribute of a tag."""
-    match = _attribute(name).search(tag)
+    match = re.search(rf"""\s{name}\s*=\s*(?:"([^"]*)"|'([^']*)')""", tag, re.IGNORECASE)
     return None if match is None else unescape_xml(match[1] if match[1] is not None else match[2])
 
 
@@ -136,26 +130,22 @@ def marked_content(text: str, builder: MarkedBuilder, pairs: Callable[[re.Match[
             builder.empty(match[0])
         elif match[0].endswith("/>") or not pairs(match):
             position = element_at(text, match).end
-            is_apart = not builder.last.strip() or not text[position : position + 1].strip()
-            _add_code(builder, match, text[match.start() : position], is_apart=is_apart)
+            raw = text[match.start() : position]
+            key = next((value for name in ("i", "rid", "startRef", "id") if (value := attribute(match[0], name))), "")
+            if match["name"] in ("bpt", "bx", "sc", "sm"):  # the first half of a pair
+                builder.open(f"{match['name'][0]} {key}", raw)
+            elif match["name"] in ("ept", "ex", "ec", "em"):
+                builder.close(f"{'s' if match['name'] in ('ec', 'em') else 'b'} {key}", raw)
+            else:
+                is_apart = not builder.last.strip() or not text[position : position + 1].strip()
+                is_break = not is_apart and _LINE_BREAK.search(match[0]) is not None  # a space between two words
+                builder.add(" " * is_break)
+                builder.empty(raw, is_break=is_break)
         elif match["close"]:
             builder.close(match["name"], match[0])
         else:
             builder.open(match["name"], match[0])
     builder.add(unescape_xml(text[position:]))
-
-
-def _add_code(builder: MarkedBuilder, match: re.Match[str], raw: str, *, is_apart: bool) -> None:
-    """Add an element without text of the document; some are one half of a pair, some a space between two words."""
-    key = next((value for name in ("i", "rid", "startRef", "id") if (value := attribute(match[0], name))), "")
-    if match["name"] in ("bpt", "bx", "sc", "sm"):
-        builder.open(f"{match['name'][0]} {key}", raw)
-    elif match["name"] in ("ept", "ex", "ec", "em"):
-        builder.close(f"{'s' if match['name'] in ('ec', 'em') else 'b'} {key}", raw)
-    else:
-        is_break = not is_apart and _LINE_BREAK.search(match[0]) is not None
-        builder.add(" " * is_break)
-        builder.empty(raw, is_break=is_break)
 
 
 def html_tags(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
@@ -183,7 +173,8 @@ def _raw_text_end(text: str, name: str, start: int, end: int) -> int | None:
     A comment inside a script may have another script, whose end tag is not that of the first.
     """
     if name != "script":
-        match = _end_tag(name).search(text, start, end)
+        end_tag = re.compile(rf"</{name}(?=[{_S}/>])", re.IGNORECASE | re.ASCII)
+        match = end_tag.search(text, start, end)
         return None if match is None else match.start()
     in_comment = in_script = False
     for tag in _SCRIPT_TAG.finditer(text, start, end):
@@ -196,11 +187,6 @@ def _raw_text_end(text: str, name: str, start: int, end: int) -> int | None:
         else:
             in_script = False
     return None
-
-
-@cache
-def _end_tag(name: str) -> re.Pattern[str]:
-    return re.compile(rf"</{name}(?=[{_S}/>])", re.IGNORECASE | re.ASCII)
 
 
 def html_attributes(tag: re.Match[str]) -> dict[str, str]:

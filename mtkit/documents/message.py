@@ -89,7 +89,14 @@ class _Parser:
             raise MessageError
         end, role = head.end(), "kept"
         if head["style"] and head["type"] not in _BRANCHES.split("|"):
-            end = self._style_end(end)
+            open_braces = 1
+            for sign in _STYLE.finditer(text, end):
+                open_braces += {"{": 1, "}": -1}.get(sign[0], 0)
+                if not open_braces:
+                    end = sign.end()
+                    break
+            else:
+                raise MessageError
         elif head["style"]:
             end, role = _match(_OFFSET, text, end), "begin"
             counts |= head["type"] != "select"
@@ -103,14 +110,6 @@ class _Parser:
         end = self._end(end, is_apart=is_apart)
         yield _Part("kept" if role == "kept" else "end", end)
         return end
-
-    def _style_end(self, position: int) -> int:
-        depth = 1
-        for sign in _STYLE.finditer(self._text, position):
-            depth += {"{": 1, "}": -1}.get(sign[0], 0)
-            if not depth:
-                return sign.end()
-        raise MessageError
 
     def _end(self, end: int, *, is_apart: bool) -> int:
         """The end of a mark, which brings the space after it if there is a space, or nothing, before it."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtkit.documents.choose import format_of, suffixes
-from mtkit.documents.source import DocumentSource, Report, ignore
+from mtkit.documents.format import format_of, suffixes
+from mtkit.documents.reading import DocumentSource, Report, ignore
 from mtkit.errors import UsageError
 from mtkit.io.files import require_regular_file, translate_read_errors
 from mtkit.text.marked import Marked

@@ -1,16 +1,22 @@
-"""Reading of documents: encodings, decoding in chunks, and stretches of elements, entries and records."""
+"""Reading of documents: encodings, decoding in chunks, checks of XML, stretches of elements, entries and records."""
 
 from __future__ import annotations
 
 import codecs
+import itertools
 import locale
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO, NamedTuple
+from functools import cache, partial
+from typing import IO, TYPE_CHECKING, NamedTuple, TypeVar
 
+from mtkit.documents.markup import XmlCheck, XmlError
 from mtkit.documents.unit import StretchError
-from mtkit.errors import DataError
+from mtkit.errors import DataError, UsageError
 from mtkit.text.language import language_code
+
+if TYPE_CHECKING:
+    from mtkit.documents.format import DocumentFormat
 
 _CONVERT = "convert the file, for example with iconv, or name its encoding by --encoding"
 MAX_STRETCH = 1 << 26  # characters; longer ones are refused, so that memory is bounded
@@ -70,18 +76,13 @@ def split_stretches(chunks: Iterable[str], ends: Callable[[str], Iterable[int]])
             position = end
         rest = rest[position:]
         wait = 0 if position else 2 * len(rest)  # so that time is linear where a stretch has many chunks
-        check_length(rest)
+        if len(rest) > MAX_STRETCH:
+            raise StretchError(0, f"more than {MAX_STRETCH >> 20} Mi characters without an end; split the document")
     position = 0
     for end in ends(rest):
         yield rest[position:end]
         position = end
     yield rest[position:]
-
-
-def check_length(stretch: str) -> None:
-    """Refuse a stretch of more than MAX_STRETCH characters."""
-    if len(stretch) > MAX_STRETCH:
-        raise StretchError(0, f"more than {MAX_STRETCH >> 20} Mi characters without an end; split the document")
 
 
 def element_stretches(chunks: Iterable[str], names: Iterable[str]) -> Iterator[str]:
@@ -218,3 +219,98 @@ def _can_decode(sample: bytes, encoding: str) -> bool:
     except UnicodeDecodeError as error:
         return error.end >= _SAMPLE  # cut inside a character
     return True
+
+
+T = TypeVar("T")
+Report = Callable[[str], None]
+
+
+def ignore(note: str) -> None:
+    """Drop a note about a document."""
+
+
+class DocumentSource:
+    """A file that is decoded and checked while it is read.
+
+    Attributes:
+        name: in messages.
+        form: the format, whose `encoding` is that of the file.
+    """
+
+    def __init__(
+        self, file: IO[bytes], name: str, form: DocumentFormat, root: str | None = None, report: Report = ignore
+    ) -> None:
+        """Read the beginning of the file.
+
+        Args:
+            file: the content.
+            name: in messages.
+            form: the format.
+            root: name of the outermost element of XML; None: any.
+            report: receives the sentence that an encoding was guessed.
+
+        Raises:
+            DataError: the file declares an encoding that is unknown.
+            UsageError: it begins with a byte order mark of another encoding than the user states.
+        """
+        self._head = file.read(CHUNK)
+        self._file, self._root = file, root
+        self.name, self.form = name, form
+        form.encoding = self._encoding(report)
+
+    def _encoding(self, report: Report) -> str:
+        """The encoding by a byte order mark, the user, the document, or a guess."""
+        stated = self.form.options.encoding
+        known = None if stated is None else known_encoding(stated)
+        for mark, encoding in BYTE_ORDER_MARKS:
+            if self._head.startswith(mark):
+                if known is not None and not encoding.startswith(codecs.lookup(known).name):
+                    raise UsageError(
+                        f"--encoding {stated}: {self.name} begins with the byte order mark of {encoding}; omit it"
+                    )
+                return encoding
+        if known is not None:
+            return known
+        survey = cache(lambda: survey_bytes(self._file))
+        try:
+            encoding = known_encoding(self.form.choose_encoding(self._head, survey))
+        except LookupError as error:
+            raise DataError(
+                f"{self.name}: the encoding {str(error.args[0])[:40]} is unknown; convert the file to UTF-8, or name "
+                "its encoding by --encoding"
+            ) from error
+        languages = self.form.guessed_languages()
+        if not languages or survey().is_utf8 or (guess := guess_encoding(survey().sample, languages)) is None:
+            return encoding
+        report(f"{self.name}: not UTF-8, and read as {guess}, which is a guess; --encoding NAME states another")
+        return guess
+
+    def read(self, extract: Callable[[str], T]) -> Iterator[tuple[int, str, T]]:
+        """(number of its first line, text, what `extract` makes of it) for each stretch.
+
+        Raises:
+            DataError: the document is not of its format, or cannot be decoded.
+        """
+        line, stretch = 1, ""
+        try:
+            for stretch in self.form.stretches(self._chunks()):
+                yield line, stretch, extract(stretch)
+                line += stretch.count("\n")
+        except StretchError as error:
+            line += stretch.count("\n", 0, error.offset)
+            raise DataError(f"{self.name}:{line}: {error}") from error
+
+    def _chunks(self) -> Iterator[str]:
+        """The text, checked if it is XML."""
+        check = XmlCheck() if self.form.is_xml else None
+        try:
+            chunks = itertools.chain([self._head], iter(partial(self._file.read, CHUNK), b""))
+            for text in decode_chunks(chunks, self.form.encoding, self.name):
+                if check is not None:
+                    check.feed(text, is_last=not text)
+                root = None if check is None else check.root
+                if root is not None and self._root not in (None, root):
+                    raise XmlError(1, f"the outermost element is {root}, not {self._root}; is the name right?")
+                yield text
+        except XmlError as error:
+            raise DataError(f"{self.name}:{error.line}: {error}") from error

@@ -18,9 +18,8 @@ from typing import BinaryIO, Protocol
 from mtkit.display import count_of
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.message import Message, MessageError, read_message
-from mtkit.documents.reading import CHUNK
-from mtkit.documents.source import DocumentSource, Report, ignore
-from mtkit.documents.unit import TextUnit, apply_edits, place_in_order
+from mtkit.documents.reading import CHUNK, DocumentSource, Report, ignore
+from mtkit.documents.unit import TextUnit, place_in_order
 from mtkit.errors import DataError
 from mtkit.io.files import require_regular_file, translate_read_errors, write_atomically
 from mtkit.text.marked import Marked, join_marked, place_marks
@@ -145,7 +144,11 @@ def _translate_archive(
     path: Path, output: Path, form: DocumentFormat, translate: Translate, report: DocumentReport
 ) -> None:
     """Translate the parts of a zip archive that have text, and copy its other members, in bounded memory."""
-    with form.open_archive(path) as (archive, parts), write_atomically(output) as temporary:
+    with (
+        form.open_archive(path) as (archive, parts),
+        write_atomically(output) as temporary,
+        zipfile.ZipFile(temporary, "w") as copied,
+    ):
         texts = {}
         for name, root in parts.items():
             translated = io.BytesIO()
@@ -153,12 +156,6 @@ def _translate_archive(
                 _translate_stream(DocumentSource(part, f"{path}: {name}", form, root), translated, translate, report)
             texts[name] = translated.getvalue()
         _check_texts(path, report)
-        _copy_archive(archive, temporary, texts)
-
-
-def _copy_archive(archive: zipfile.ZipFile, output: Path, texts: dict[str, bytes]) -> None:
-    """Write the members of an archive in their order, with these parts replaced."""
-    with zipfile.ZipFile(output, "w") as copied:
         copied.comment = archive.comment
         for info in archive.infolist():
             with copied.open(copy(info), "w") as target, archive.open(info) as original:
@@ -186,7 +183,10 @@ class PendingStretch:
         self.messages = [self._message(unit) for unit in self.units]
         texts = [text for message in self.messages if message is not None for text in message.messages()]
         for text in texts:
-            text.lines = [(line, needs_translation(line.text)) for line in _split_lines(text.text)]
+            marked = text.text
+            ends = [i + 1 for i, char in enumerate(marked.text) if char == "\n" and i + 1 < len(marked.text)]
+            lines = marked.split([*ends, len(marked.text)]) if ends else [marked]
+            text.lines = [(line, needs_translation(line.text)) for line in lines]
         translated = [line.text for text in texts for line, is_translated in text.lines if is_translated]
         self.lines = [text[len(_lead(text)) :].rstrip() for text in translated]
 
@@ -235,16 +235,10 @@ def _translate_stream(source: DocumentSource, target: BinaryIO, translate: Trans
         write(finish_stretch(queue.popleft(), source.name, report))
 
 
-def _split_lines(marked: Marked) -> list[Marked]:
-    """The lines of a text."""
-    ends = [i + 1 for i, char in enumerate(marked.text) if char == "\n" and i + 1 < len(marked.text)]
-    return marked.split([*ends, len(marked.text)]) if ends else [marked]
-
-
 def finish_stretch(pending: PendingStretch, name: str, report: DocumentReport) -> str:
     """The stretch with its translations, which are counted; `name` is that of its file."""
     translations = iter(pending.translations)
-    edits: list[tuple[int, int, str]] = []
+    edits: list[tuple[int, int, str]] = []  # which do not overlap
     for unit, message in zip(pending.units, pending.messages, strict=True):
         if unit.left:
             report.left[unit.left] += 1
@@ -258,7 +252,11 @@ def finish_stretch(pending: PendingStretch, name: str, report: DocumentReport) -
         elif unit.source.text:
             report.copied += 1
         edits += unit.edits(target)
-    return apply_edits(pending.stretch, edits)
+    pieces, position = [], 0
+    for start, end, text in sorted(edits, key=lambda edit: edit[:2]):
+        pieces += [pending.stretch[position:start], text]
+        position = end
+    return "".join([*pieces, pending.stretch[position:]])
 
 
 def _translated(

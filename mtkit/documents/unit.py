@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mtkit.text.marked import Mark, Marked
@@ -168,15 +168,6 @@ class MarkedBuilder:
 def has_words(text: str) -> bool:
     """Return whether there may be anything to translate: a letter."""
     return any(char.isalpha() for char in text)
-
-
-def apply_edits(stretch: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """The stretch with these edits, which do not overlap."""
-    pieces, position = [], 0
-    for start, end, text in sorted(edits, key=lambda edit: edit[:2]):
-        pieces += [stretch[position:start], text]
-        position = end
-    return "".join([*pieces, stretch[position:]])
 
 
 def place_in_order(source: Marked, target: str) -> Marked:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from mtkit.documents.choose import REMEDIES, format_of, suffixes
+from mtkit.documents.format import REMEDIES, format_of, suffixes
 from mtkit.documents.pairs import read_pairs
-from mtkit.documents.source import Report
+from mtkit.documents.reading import Report
 from mtkit.errors import DataError, UsageError
 from mtkit.io.files import atomic_folder, hash_file, require_regular_file
 from mtkit.io.records import Json

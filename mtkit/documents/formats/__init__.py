@@ -1,5 +1,5 @@
 """Formats of documents: where their text is, and how it is written.
 
-Each class with suffixes in a module of this folder is a row of the table of formats (`choose.py`): a new format is a
+Each class with suffixes in a module of this folder is a row of the table of formats (`format.py`): a new format is a
 module here and its test.
 """

@@ -29,17 +29,6 @@ _NAMESPACE = re.compile(
 )
 
 
-def _token(prefixes: str) -> re.Pattern[str]:
-    """Pattern of a text, a hyphen, the beginning of a run with its format, or a tag that ends a text."""
-    return re.compile(
-        rf"<(?P<tag>{prefixes}t)(?:\s[^<>]*)?>(?P<text>[^<]*)</{prefixes}t\s*>"
-        rf"|<(?P<prefix>{prefixes})noBreakHyphen\s*(?:/>|></(?P=prefix)noBreakHyphen\s*>)"
-        rf"|<(?P<run>{prefixes}r)(?:\s[^<>]*)?>\s*(?P<format><{prefixes}rPr>(?:[^<]++|<(?!{prefixes}r[\s>]))*?"
-        rf"</{prefixes}rPr>)?"
-        rf"|</?(?:{prefixes}(?:p|br|cr|tab|tc|txbxContent)|(?:[\w.-]+:)?(?:AlternateContent|Choice|Fallback))(?=[\s/>])"
-    )
-
-
 class _Text(NamedTuple):
     """The element `w:t` of a text, by whatever prefix: its place, its name, its content, the format of its run."""
 
@@ -83,10 +72,18 @@ class DocxPart(DocumentFormat):
 
 def _paragraphs(xml: str) -> Iterator[list[_Text]]:
     """The elements of each text."""
-    prefixes = {f"{re.escape(prefix)}:" if prefix else "" for prefix in _NAMESPACE.findall(xml)} or {"w:"}
+    of_namespace = {f"{re.escape(prefix)}:" if prefix else "" for prefix in _NAMESPACE.findall(xml)} or {"w:"}
+    prefixes = f"(?:{'|'.join(sorted(of_namespace))})"
+    token = re.compile(  # a text, a hyphen, the beginning of a run with its format, or a tag that ends a text
+        rf"<(?P<tag>{prefixes}t)(?:\s[^<>]*)?>(?P<text>[^<]*)</{prefixes}t\s*>"
+        rf"|<(?P<prefix>{prefixes})noBreakHyphen\s*(?:/>|></(?P=prefix)noBreakHyphen\s*>)"
+        rf"|<(?P<run>{prefixes}r)(?:\s[^<>]*)?>\s*(?P<format><{prefixes}rPr>(?:[^<]++|<(?!{prefixes}r[\s>]))*?"
+        rf"</{prefixes}rPr>)?"
+        rf"|</?(?:{prefixes}(?:p|br|cr|tab|tc|txbxContent)|(?:[\w.-]+:)?(?:AlternateContent|Choice|Fallback))(?=[\s/>])"
+    )
     texts: list[_Text] = []
     form = ""
-    for match in _token(f"(?:{'|'.join(sorted(prefixes))})").finditer(xml):
+    for match in token.finditer(xml):
         if match["run"] is not None:
             form = match["format"] or ""
         elif match["tag"] is not None:

@@ -296,14 +296,17 @@ class Xliff(_Exchange):
         prefix = re.match(r"<([\w.-]+:)?", source.tag)
         name = f"{(prefix and prefix[1]) or ''}target"
         state = ' state="needs-review-translation" state-qualifier="mt-suggestion"' if is_first_version else ""
-        tag = f"<{name}{state}>"
         insertions = []
         if not is_first_version and attribute(part.tag, "state") is None:
             insertions = [(part.content_start - 1, ' state="initial"')]
         start = end = source.end if segmented is None else segmented.end
-        before, after = f"{_indent(stretch, source.start)}{tag}", f"</{name}>"
+        before, after = f"{_indent(stretch, source.start)}<{name}{state}>", f"</{name}>"
         if target is not None:
-            start, end, before = target.start, target.end, _with_state(target.tag, tag, is_first_version)
+            start, end = target.start, target.end
+            before = f"{target.tag.removesuffix('>').removesuffix('/').rstrip()}>"  # with its attributes
+            if is_first_version:
+                before = re.sub(r"""(?<!\s)\s++state(?:-qualifier)?\s*=\s*(?:"[^"]*"|'[^']*')""", "", before)
+                before = f"{before[:-1]}{state}>"
         unit = TextUnit(
             start=start,
             end=end,
@@ -372,12 +375,3 @@ def _units_of_segments(
         rest = stretch[position : frame.content_end]
         units[-1] = replace(units[-1], after=f"{units[-1].after}{rest}{whole.after}")
     return [*units, *left]
-
-
-def _with_state(old: str, new: str, is_first_version: bool) -> str:
-    """The start tag of an empty target, which keeps its attributes."""
-    tag = f"{old.removesuffix('>').removesuffix('/').rstrip()}>"
-    if not is_first_version:
-        return tag
-    tag = re.sub(r"""(?<!\s)\s++state(?:-qualifier)?\s*=\s*(?:"[^"]*"|'[^']*')""", "", tag)
-    return tag[:-1] + new[new.index(" ") :]

@@ -55,6 +55,13 @@ class Gettext(DocumentFormat):
         if not 0 < len(forms) <= _MAX_FORMS:
             reason = f"more than {_MAX_FORMS} plural forms" if forms else "a message without msgstr"
             raise StretchError(fields["msgid"].start(), reason)
+        fuzzy: list[tuple[int, str]] = []  # the insertion that marks the entry
+        if not _FUZZY.search(stretch) and (flags := _FLAGS.search(stretch)) is not None:
+            fuzzy = [(flags.end(), " fuzzy,")]
+        elif not _FUZZY.search(stretch):
+            previous = re.search(r"^#\|", stretch, re.MULTILINE)
+            first = min(match.start() for match in fields.values())
+            fuzzy = [(first if previous is None else previous.start(), "#, fuzzy\n")]
         units: list[TextUnit] = []
         for name in forms:
             plural = name not in ("msgstr", "msgstr[0]")
@@ -62,7 +69,6 @@ class Gettext(DocumentFormat):
             if has_words(text):
                 strings = fields[name].span("strings")
                 length = len(fields[name]["strings"].rstrip())
-                insertions = [] if units else _fuzzy(stretch, fields)
                 units.append(
                     TextUnit(
                         start=strings[0],
@@ -70,7 +76,7 @@ class Gettext(DocumentFormat):
                         source=Marked(text),
                         escape=_quote,
                         in_place=False,
-                        insertions=insertions,
+                        insertions=[] if units else fuzzy,
                     )
                 )
         return units
@@ -139,14 +145,3 @@ def _quote(text: str) -> str:
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t").replace("\r", "\\r")
     lines = [f'"{line}"' for line in text.replace("\n", "\\n\n").split("\n") if line]
     return "\n".join(lines if len(lines) == 1 else ['""', *lines])
-
-
-def _fuzzy(entry: str, fields: dict[str, re.Match[str]]) -> list[tuple[int, str]]:
-    """The insertion that marks an entry as fuzzy."""
-    if _FUZZY.search(entry):
-        return []
-    if (flags := _FLAGS.search(entry)) is not None:
-        return [(flags.end(), " fuzzy,")]
-    previous = re.search(r"^#\|", entry, re.MULTILINE)
-    first = min(match.start() for match in fields.values())
-    return [(first if previous is None else previous.start(), "#, fuzzy\n")]

@@ -93,8 +93,24 @@ class Html(DocumentFormat):
 
     def declared_encoding(self, head: bytes) -> str | None:
         """The encoding of the XML declaration, or of a `meta` element; None also for the placeholder of a template."""
-        xml = XML_ENCODING.search(head)
-        return _meta_charset(head[:_HEAD_BYTES]) if xml is None else xml[1].decode("ascii")
+        if (xml := XML_ENCODING.search(head)) is not None:
+            return xml[1].decode("ascii")
+        text = head[:_HEAD_BYTES].decode("latin-1")
+        for tag in html_tags(text, 0, len(text)):
+            name = (tag["name"] or "").lower()
+            if name == "body":
+                break
+            if name != "meta":
+                continue
+            attributes = html_attributes(tag)
+            charset = attributes.get("charset")
+            if charset is None and attributes.get("http-equiv", "").lower() == "content-type":
+                match = _CHARSET.search(attributes.get("content", ""))
+                charset = None if match is None else match[1]
+            if charset is not None:
+                charset = charset.strip()
+                return charset if re.fullmatch(r"[\w.:-]+", charset, re.ASCII) else None
+        return None
 
     def choose_encoding(self, head: bytes, survey: Callable[[], Survey]) -> str:
         """The declared encoding as browsers read it.
@@ -116,25 +132,6 @@ class Html(DocumentFormat):
             raise LookupError(label) from error
         found = survey()
         return "utf-8" if found.is_utf8 and not found.is_ascii else encoding
-
-
-def _meta_charset(head: bytes) -> str | None:
-    text = head.decode("latin-1")
-    for tag in html_tags(text, 0, len(text)):
-        name = (tag["name"] or "").lower()
-        if name == "body":
-            break
-        if name != "meta":
-            continue
-        attributes = html_attributes(tag)
-        charset = attributes.get("charset")
-        if charset is None and attributes.get("http-equiv", "").lower() == "content-type":
-            match = _CHARSET.search(attributes.get("content", ""))
-            charset = None if match is None else match[1]
-        if charset is not None:
-            charset = charset.strip()
-            return charset if re.fullmatch(r"[\w.:-]+", charset, re.ASCII) else None
-    return None
 
 
 def html_units(text: str, start: int, end: int) -> Iterator[TextUnit]:
@@ -225,7 +222,14 @@ class _OpenElements:
 
     def _end(self, name: str) -> None:
         """End the innermost element of a name, if this is an end tag of one."""
-        index = self._find(_HEADINGS if name in _HEADINGS else {name}, _barriers(name))
+        barriers: Set[str] = _SCOPE  # elements that an end tag of this name does not leave
+        if name == "p":
+            barriers = _P[1]
+        elif name == "li":
+            barriers = _SCOPE | {"ol", "ul"}
+        elif name in _TABLE or name == "table":
+            barriers = _TABLE_SCOPE
+        index = self._find(_HEADINGS if name in _HEADINGS else {name}, barriers)
         if index is not None:
             # formatting elements may overlap others; another phrase ends alone if a block inside it is open
             above = any(element.name in _SPECIAL for element in self._open[index + 1 :])
@@ -250,17 +254,6 @@ class _OpenElements:
             element.is_open = False
             self._count[element.name] -= 1
         del self._open[index:end]
-
-
-def _barriers(name: str) -> Set[str]:
-    """The elements that an end tag of this name does not leave."""
-    if name == "p":
-        return _P[1]
-    if name == "li":
-        return _SCOPE | {"ol", "ul"}
-    if name in _TABLE or name == "table":
-        return _TABLE_SCOPE
-    return _SCOPE
 
 
 class _Run:

@@ -81,16 +81,13 @@ class _Blocks:
             elif token.type == "html_block":
                 yield from _html_units(self._locate(token.content, token.map))
             elif token.type == "inline":
-                yield from self._inline_units(index, token.map)
+                is_cell = self._tokens[index - 1].type in ("th_open", "td_open")
+                content = self._locate(token.content, token.map, is_cell=is_cell)
+                following = self._tokens[index + 2 : index + 3]
+                are_terms = any(each.meta.get("terms_end") == token.map[1] for each in following)
+                yield from _inline_units(content, self._references, is_each_line=are_terms)
 
-    def _inline_units(self, index: int, lines: list[int]) -> Iterator[TextUnit]:
-        """The units of an inline token that has these lines."""
-        is_cell = self._tokens[index - 1].type in ("th_open", "td_open")
-        content = self._locate(self._tokens[index].content, lines, is_cell=is_cell)
-        are_terms = any(each.meta.get("terms_end") == lines[1] for each in self._tokens[index + 2 : index + 3])
-        return inline_units(content, self._references, is_each_line=are_terms)
-
-    def _locate(self, content: str, lines: list[int], *, is_cell: bool = False) -> InlineContent:
+    def _locate(self, content: str, lines: list[int], *, is_cell: bool = False) -> _InlineContent:
         """The content of a token, and where it is in these lines of the document."""
         number, last = lines
         texts: list[str] = []
@@ -108,7 +105,7 @@ class _Blocks:
             texts.append(text)
             escapes = itertools.accumulate((is_cell and char == "|" for char in text), initial=0)
             offsets += [place + index + escaped for index, escaped in enumerate(escapes)]
-        return InlineContent(self._document, "\n".join(texts), offsets)
+        return _InlineContent(self._document, "\n".join(texts), offsets)
 
 
 def _read_marker(state: StateBlock, line: int, last: int, silent: bool) -> bool:
@@ -130,7 +127,14 @@ def _read_marker(state: StateBlock, line: int, last: int, silent: bool) -> bool:
         token.meta = {"length": match.end() - (state.src.rfind("\n", 0, start) + 1)}
         if match[0] == ":":
             token.meta["terms_end"] = line
-        _read_blocks(state, line, end, match.end())
+        # the blocks begin behind the marker, and their next lines are indented by 4
+        before = state.bMarks[line], state.tShift[line], state.sCount[line], state.blkIndent, state.lineMax
+        state.blkIndent += 4
+        state.bMarks[line] = min(state.skipSpaces(match.end()), state.eMarks[line])
+        state.tShift[line], state.sCount[line], state.lineMax = 0, state.blkIndent, end
+        state.md.block.tokenize(state, line, end)
+        state.line = max(state.line, line + 1)
+        state.bMarks[line], state.tShift[line], state.sCount[line], state.blkIndent, state.lineMax = before
         state.push("marker_close", "", -1)
     return True
 
@@ -148,18 +152,7 @@ def _indented_end(state: StateBlock, marker: int, last: int) -> int:
     return end
 
 
-def _read_blocks(state: StateBlock, line: int, end: int, position: int) -> None:
-    """Read blocks that begin behind a marker, whose next lines are indented by 4."""
-    before = state.bMarks[line], state.tShift[line], state.sCount[line], state.blkIndent, state.lineMax
-    state.blkIndent += 4
-    state.bMarks[line] = min(state.skipSpaces(position), state.eMarks[line])
-    state.tShift[line], state.sCount[line], state.lineMax = 0, state.blkIndent, end
-    state.md.block.tokenize(state, line, end)
-    state.line = max(state.line, line + 1)
-    state.bMarks[line], state.tShift[line], state.sCount[line], state.blkIndent, state.lineMax = before
-
-
-def _html_units(content: InlineContent) -> Iterator[TextUnit]:
+def _html_units(content: _InlineContent) -> Iterator[TextUnit]:
     """The units of HTML in other blocks; tags of several lines keep what begins the second line of the block."""
     line_end = content.text.find("\n")
     between = content.raw(line_end, line_end + 1) if line_end >= 0 else ""
@@ -187,7 +180,7 @@ _MAX_LABEL = 1000  # characters of the label of a link; CommonMark has the same 
 
 
 @dataclass
-class InlineContent:
+class _InlineContent:
     """The content of a block.
 
     Attributes:
@@ -205,16 +198,21 @@ class InlineContent:
         return self.document[self.offsets[start] : self.offsets[end]]
 
 
-def inline_units(content: InlineContent, references: set[str], *, is_each_line: bool) -> Iterator[TextUnit]:
-    """The units of an inline content: the texts between two `<br>`, or also between two lines.
+def _inline_units(content: _InlineContent, references: set[str], *, is_each_line: bool) -> Iterator[TextUnit]:
+    """The units of an inline content, without the white space around them.
 
     Args:
         content: the content.
         references: labels of links that the document defines, in upper case.
-        is_each_line: each line is a text.
+        is_each_line: a unit ends at each line end, and not only at `<br>`.
     """
-    inline = _Inline(content, references)
-    for start, end in _parts(content.text, is_each_line=is_each_line):
+    inline, text = _Inline(content, references), content.text
+    group = "newline" if is_each_line else "br"
+    breaks = [match.span() for match in _INLINE.finditer(text) if match[group] or match["br"]]
+    for start, end in zip([0, *(b for _, b in breaks)], [*(a for a, _ in breaks), len(text)], strict=True):
+        part = text[start:end]
+        start += len(part) - len(part.lstrip(" \t\n"))
+        end = start + len(part.strip(" \t\n"))
         builder = inline.read(start, end)
         if not has_words(builder.text):
             continue
@@ -229,16 +227,6 @@ def inline_units(content: InlineContent, references: set[str], *, is_each_line: 
         )
 
 
-def _parts(text: str, *, is_each_line: bool) -> Iterator[tuple[int, int]]:
-    """(start, end) of the texts of a content, without the white space around them."""
-    group = "newline" if is_each_line else "br"
-    breaks = [match.span() for match in _INLINE.finditer(text) if match[group] or match["br"]]
-    for start, end in zip([0, *(b for _, b in breaks)], [*(a for a, _ in breaks), len(text)], strict=True):
-        part = text[start:end]
-        start += len(part) - len(part.lstrip(" \t\n"))
-        yield start, start + len(part.strip(" \t\n"))
-
-
 def _escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text)
 
@@ -246,7 +234,7 @@ def _escape(text: str) -> str:
 class _Inline:
     """The inline content of a block, read into texts with marks."""
 
-    def __init__(self, content: InlineContent, references: set[str]) -> None:
+    def __init__(self, content: _InlineContent, references: set[str]) -> None:
         self._raw = content.raw
         self._content = content.text
         self._references = references

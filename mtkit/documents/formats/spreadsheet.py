@@ -6,7 +6,6 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,55 +40,43 @@ class Spreadsheet(DocumentFormat):
     has_texts = False
 
     def file_pairs(self, path: Path) -> Iterator[tuple[int, str, str]]:
-        """The pairs of the rows; errors as `spreadsheet_pairs`."""
-        return spreadsheet_pairs(path)
+        """(row, source, target) of each row whose first two cells have text; numbers and dates are written as text.
 
-
-def spreadsheet_pairs(path: Path) -> Iterator[tuple[int, str, str]]:
-    """(row, source, target) of each row whose first two cells have text; numbers and dates are written as text.
-
-    Raises:
-        MissingExtraError: openpyxl is not installed.
-        DataError: the file is no workbook, damaged or too large, one of the two columns is empty, or cells of them are
-            merged, so that it is unclear which source a target belongs to.
-    """
-    with require_extra("xlsx", "openpyxl"):
-        from openpyxl import load_workbook
-    merged = _check_archive(path)
-    filled = [0, 0]
-    with _openpyxl_errors(path):
-        book = load_workbook(path, read_only=True, data_only=True)  # whole, it holds a cell for each row to the last
-        if not book.worksheets:
-            raise DataError(f"{path}: a workbook without sheets; {_SAVE_AGAIN}")
-        sheet: Any = book.worksheets[0]
-        if cells := next((each for each in merged.get(sheet._worksheet_path, ()) if _FIRST_TWO.match(each)), None):
+        Raises:
+            MissingExtraError: openpyxl is not installed.
+            DataError: the file is no workbook, damaged or too large, one of the two columns is empty, or cells of them
+                are merged, so that it is unclear which source a target belongs to.
+        """
+        with require_extra("xlsx", "openpyxl"):
+            from openpyxl import load_workbook
+        merged = _check_archive(path)
+        filled = [0, 0]
+        try:
+            book = load_workbook(path, read_only=True, data_only=True)  # whole, it has a cell for each row
+            if not book.worksheets:
+                raise DataError(f"{path}: a workbook without sheets; {_SAVE_AGAIN}")
+            sheet: Any = book.worksheets[0]
+            if cells := next((each for each in merged.get(sheet._worksheet_path, ()) if _FIRST_TWO.match(each)), None):
+                raise DataError(
+                    f"{path}: sheet {sheet.title!r}: the cells {cells} are merged; unmerge them, so that each row has "
+                    "its source in column A and its translation in column B"
+                )
+            sheet.reset_dimensions()  # they may be wrong
+            for number, row in enumerate(sheet.iter_rows(max_col=2, values_only=True), start=1):
+                if number > MAX_ROWS:
+                    raise DataError(f"{path}: sheet {sheet.title!r}: has a row above {MAX_ROWS:,}; {_SAVE_AGAIN}")
+                texts = [*("" if value is None else str(value).strip() for value in row), "", ""][:2]
+                filled = [count + bool(text) for count, text in zip(filled, texts, strict=True)]
+                if all(texts):
+                    yield number, texts[0], texts[1]
+        except _UNREADABLE as error:
+            raise DataError(f"{path}: not a workbook that openpyxl reads; {_SAVE_AGAIN}") from error
+        if not all(filled):
+            empty = "AB"[filled.index(0)]
             raise DataError(
-                f"{path}: sheet {sheet.title!r}: the cells {cells} are merged; unmerge them, so that each row has its "
-                "source in column A and its translation in column B"
+                f"{path}: sheet {sheet.title!r}: column {empty} is empty; put the source into column A and its "
+                "translation into column B of the first sheet"
             )
-        sheet.reset_dimensions()  # they may be wrong
-        for number, row in enumerate(sheet.iter_rows(max_col=2, values_only=True), start=1):
-            if number > MAX_ROWS:
-                raise DataError(f"{path}: sheet {sheet.title!r}: has a row above {MAX_ROWS:,}; {_SAVE_AGAIN}")
-            texts = [*("" if value is None else str(value).strip() for value in row), "", ""][:2]
-            filled = [count + bool(text) for count, text in zip(filled, texts, strict=True)]
-            if all(texts):
-                yield number, texts[0], texts[1]
-    if not all(filled):
-        empty = "AB"[filled.index(0)]
-        raise DataError(
-            f"{path}: sheet {sheet.title!r}: column {empty} is empty; put the source into column A and its translation "
-            "into column B of the first sheet"
-        )
-
-
-@contextmanager
-def _openpyxl_errors(path: Path) -> Iterator[None]:
-    """Raise DataError where openpyxl cannot read a workbook in the block."""
-    try:
-        yield
-    except _UNREADABLE as error:
-        raise DataError(f"{path}: not a workbook that openpyxl reads; {_SAVE_AGAIN}") from error
 
 
 def _check_archive(path: Path) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from mtkit.documents.choose import document_suffix, suffixes
+from mtkit.documents.format import document_suffix, suffixes
 from mtkit.errors import MtkitError
 from mtkit.io.files import remove_abandoned, temporary_beside
 from mtkit.serve.clients import Clients, RequestError

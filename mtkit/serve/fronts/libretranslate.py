@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from mtkit import __version__
-from mtkit.documents.choose import suffixes
+from mtkit.documents.format import suffixes
 from mtkit.documents.formats.html import Html
 from mtkit.documents.markup import escape_xml
 from mtkit.errors import DataError

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtkit.documents.choose import format_of
+from mtkit.documents.format import format_of
 from mtkit.documents.translate import translate_document
 from mtkit.errors import MtkitError
 from mtkit.serve.processes.messages import receive, send

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from mtkit.documents.choose import format_of
+from mtkit.documents.format import format_of
 from mtkit.documents.translate import DocumentReport, translate_document
 
 TEXT = "The old man sees a dog near his house & says <hello> to it: «Où est-il?» Straße 今日は don't"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.documents.choose import format_of
+from mtkit.documents.format import format_of
 from mtkit.documents.pairs import read_pairs
 from mtkit.errors import DataError, MissingInputError, UsageError
 from tests.unit.documents.generated import Line, Writer, translate

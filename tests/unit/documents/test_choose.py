@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.documents import choose, formats
-from mtkit.documents.choose import format_of, format_table, is_document, require_plain_text, suffixes
+from mtkit.documents import format as module
+from mtkit.documents import formats
+from mtkit.documents.format import format_of, format_table, is_document, require_plain_text, suffixes
 from mtkit.documents.pairs import read_pairs
 from mtkit.errors import UsageError
 from mtkit.finetuning.texts import GivenText
@@ -83,7 +84,7 @@ def test_any_other_suffix_is_refused(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(50):
         suffix = "".join(rng.choices(string.ascii_lowercase, k=rng.randint(4, 9)))
-        if choose._PLAIN.fullmatch(suffix) or f".{suffix}" in format_table():
+        if module._PLAIN.fullmatch(suffix) or f".{suffix}" in format_table():
             continue
         with pytest.raises(UsageError, match=rf"\.{suffix} is no format that is translated"):
             require_plain_text(Path(f"a.{suffix}{rng.choice(['', '.gz'])}"), no_languages)
@@ -108,7 +109,7 @@ def test_names_of_languages_are_no_excuse(name: str, content: str, tmp_path: Pat
 
 def test_no_format_is_plain_text_by_its_name() -> None:
     table = format_table()
-    assert [each for each, form in table.items() if not form.is_plain and choose._is_plain_name(Path(f"a{each}"))] == []
+    assert [each for each, form in table.items() if not form.is_plain and module._is_plain_name(Path(f"a{each}"))] == []
     assert [each for each in table if each != each.lower() or "." not in each] == []
     stated = [suffix for form in {*table.values()} for suffix in form.suffixes]
     assert len(stated) == len({*stated}) == len(table) >= 18

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.documents.choose import format_of
+from mtkit.documents.format import format_of
 from mtkit.documents.pairs import read_pairs
 from mtkit.documents.reading import CHUNK, guess_encoding
 from mtkit.documents.translate import translate_document

@@ -152,7 +152,7 @@ def translate_file(
     Raises:
         MtkitError: as `translate_document` and `load_translator`.
     """
-    from mtkit.documents.choose import format_of
+    from mtkit.documents.format import format_of
     from mtkit.documents.translate import translate_document
     from mtkit.translate.workers import translator_pool
 

@@ -119,7 +119,7 @@ def translate(
     """
     from mtkit.cli.input import Dialogue, is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
-    from mtkit.documents.choose import is_document, require_plain_text
+    from mtkit.documents.format import is_document, require_plain_text
     from mtkit.inference.library import native
     from mtkit.io.files import hash_files
     from mtkit.translate.load import AdaptedTranslators, TranslatorSpec, model_glossary
