@@ -28,31 +28,22 @@ def decode_chunks(chunks: Iterable[bytes], encoding: str, name: str) -> Iterator
     Raises:
         DataError: a byte is not of this encoding, or the text has a NUL.
     """
-    decoder = codecs.getincrementaldecoder(encoding)()
-    line = 1
-    for chunk in filter(None, chunks):
-        if text := _decode(decoder, chunk, name, line, encoding):
-            line += text.count("\n")
+    decoder, line = codecs.getincrementaldecoder(encoding)(), 1
+    for chunk in itertools.chain(filter(None, chunks), [b""]):
+        try:
+            text = decoder.decode(chunk, not chunk)
+        except UnicodeDecodeError as error:
+            line += error.object[: error.start].count(b"\n")
+            raise DataError(f"{name}:{line}: a byte that is not {encoding}; {_CONVERT}") from error
+        except UnicodeError as error:  # UTF-16 without a byte order mark, as its declaration says
+            raise DataError(f"{name}:{line}: is not {encoding} ({error}); {_CONVERT}") from error
+        if "\0" in text:
+            line += text[: text.index("\0")].count("\n")
+            raise DataError(f"{name}:{line}: a NUL character; is this a text?")
+        line += text.count("\n")
+        if text:
             yield text
-    if rest := _decode(decoder, b"", name, line, encoding, is_last=True):
-        yield rest
     yield ""
-
-
-def _decode(
-    decoder: codecs.IncrementalDecoder, chunk: bytes, name: str, line: int, encoding: str, *, is_last: bool = False
-) -> str:
-    try:
-        text = decoder.decode(chunk, is_last)
-    except UnicodeDecodeError as error:
-        line += error.object[: error.start].count(b"\n")
-        raise DataError(f"{name}:{line}: a byte that is not {encoding}; {_CONVERT}") from error
-    except UnicodeError as error:  # UTF-16 without a byte order mark, as its declaration says
-        raise DataError(f"{name}:{line}: is not {encoding} ({error}); {_CONVERT}") from error
-    if "\0" in text:
-        line += text[: text.index("\0")].count("\n")
-        raise DataError(f"{name}:{line}: a NUL character; is this a text?")
-    return text
 
 
 def split_stretches(chunks: Iterable[str], ends: Callable[[str], Iterable[int]]) -> Iterator[str]:

@@ -164,6 +164,34 @@ class MarkedBuilder:
                 marks.append(Mark(offset, "close", str(partner)))
         return Marked(self.text, tuple(marks)), tags
 
+    def units(
+        self,
+        start: int,
+        end: int,
+        *,
+        escape: Callable[[str], str],
+        ordered: bool = False,
+        before: str = "",
+        after: str = "",
+    ) -> list[TextUnit]:
+        """The text as a unit, if it has words; see TextUnit for the arguments."""
+        if not has_words(self.text):
+            return []
+        source, tags = self.build()
+        return [
+            TextUnit(
+                start=start,
+                end=end,
+                source=source,
+                tags=tags,
+                escape=escape,
+                ordered=ordered,
+                breaks=frozenset(self.breaks),
+                before=before,
+                after=after,
+            )
+        ]
+
 
 def has_words(text: str) -> bool:
     """Return whether there may be anything to translate: a letter."""

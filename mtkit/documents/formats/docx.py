@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.markup import XmlCheck, XmlError, escape_xml, unescape_xml
-from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
+from mtkit.documents.unit import MarkedBuilder, TextUnit
 from mtkit.errors import DataError
 
 _PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
@@ -67,7 +67,7 @@ class DocxPart(DocumentFormat):
 
     def units(self, stretch: str) -> list[TextUnit]:
         """The texts of paragraphs, between tabs and line breaks."""
-        return [unit for texts in _paragraphs(stretch) if (unit := _unit(stretch, texts)) is not None]
+        return [unit for texts in _paragraphs(stretch) for unit in _units(stretch, texts)]
 
 
 def _paragraphs(xml: str) -> Iterator[list[_Text]]:
@@ -97,10 +97,8 @@ def _paragraphs(xml: str) -> Iterator[list[_Text]]:
         yield texts
 
 
-def _unit(xml: str, texts: list[_Text]) -> TextUnit | None:
+def _units(xml: str, texts: list[_Text]) -> list[TextUnit]:
     """One text: what lies between two `w:t` elements is a mark, and a change of the format and back is a pair."""
-    if not has_words("".join(text.content for text in texts)):
-        return None
     lengths: Counter[str] = Counter()
     for text in texts:
         lengths[text.format] += len(text.content)
@@ -109,25 +107,16 @@ def _unit(xml: str, texts: list[_Text]) -> TextUnit | None:
     builder.add(texts[0].content)
     for previous, text in itertools.pairwise(texts):
         raw = f"</{previous.tag}>{xml[previous.end : text.start]}{_start_tag(text)}"
-        before, after = previous.format == base, text.format == base
-        if before and not after:
+        was_base, is_base = previous.format == base, text.format == base
+        if was_base and not is_base:
             builder.open("", raw)
-        elif after and not before:
+        elif is_base and not was_base:
             builder.close("", raw)
         else:
             builder.empty(raw)
         builder.add(text.content)
-    source, tags = builder.build()
-    return TextUnit(
-        start=texts[0].start,
-        end=texts[-1].end,
-        source=source,
-        tags=tags,
-        escape=escape_xml,
-        ordered=True,
-        before=_start_tag(texts[0]),
-        after=f"</{texts[-1].tag}>",
-    )
+    before, after = _start_tag(texts[0]), f"</{texts[-1].tag}>"
+    return builder.units(texts[0].start, texts[-1].end, escape=escape_xml, ordered=True, before=before, after=after)
 
 
 def _start_tag(text: _Text) -> str:

@@ -307,8 +307,4 @@ class InlineXml(DocumentFormat):
         """The whole text, if it has words."""
         builder = MarkedBuilder()
         marked_content(stretch, builder, lambda match: match["name"] not in self._ignored)
-        source, tags = builder.build()
-        if not has_words(source.text):
-            return []
-        breaks = frozenset(builder.breaks)
-        return [TextUnit(start=0, end=len(stretch), source=source, tags=tags, breaks=breaks, escape=escape_xml)]
+        return builder.units(0, len(stretch), escape=escape_xml)

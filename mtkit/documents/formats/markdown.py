@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.formats.html import html_units
-from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit, has_words
+from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit
 
 if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
@@ -79,7 +79,14 @@ class _Blocks:
             elif token.type == "html_block" and token.level == 0:
                 yield from html_units(self._document, start, end)
             elif token.type == "html_block":
-                yield from _html_units(self._locate(token.content, token.map))
+                content = self._locate(token.content, token.map)
+                line_end = content.text.find("\n")
+                # tags of several lines keep what begins the second line of the block
+                between = content.raw(line_end, line_end + 1) if line_end >= 0 else ""
+                for unit in html_units(content.text, 0, len(content.text)):
+                    tags = {name: [tag.replace("\n", between) for tag in tags] for name, tags in unit.tags.items()}
+                    first, last = content.offsets[unit.start], content.offsets[unit.end]
+                    yield replace(unit, start=first, end=last, tags=tags)
             elif token.type == "inline":
                 is_cell = self._tokens[index - 1].type in ("th_open", "td_open")
                 content = self._locate(token.content, token.map, is_cell=is_cell)
@@ -152,16 +159,6 @@ def _indented_end(state: StateBlock, marker: int, last: int) -> int:
     return end
 
 
-def _html_units(content: _InlineContent) -> Iterator[TextUnit]:
-    """The units of HTML in other blocks; tags of several lines keep what begins the second line of the block."""
-    line_end = content.text.find("\n")
-    between = content.raw(line_end, line_end + 1) if line_end >= 0 else ""
-    for unit in html_units(content.text, 0, len(content.text)):
-        start, end = content.offsets[unit.start], content.offsets[unit.end]
-        tags = {name: [tag.replace("\n", between) for tag in tags] for name, tags in unit.tags.items()}
-        yield replace(unit, start=start, end=end, tags=tags)
-
-
 _INLINE = re.compile(
     r"(?P<opaque>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[^<>\s][^<>\s:@]*[:@][^<>\s]*>"
     r"|(?P<br></?[Bb][Rr](?=[\s/>])[^<>]*>)|</?[A-Za-z][^<>]*>|<!--.*?-->"
@@ -213,18 +210,7 @@ def _inline_units(content: _InlineContent, references: set[str], *, is_each_line
         part = text[start:end]
         start += len(part) - len(part.lstrip(" \t\n"))
         end = start + len(part.strip(" \t\n"))
-        builder = inline.read(start, end)
-        if not has_words(builder.text):
-            continue
-        source, tags = builder.build()
-        yield TextUnit(
-            start=content.offsets[start],
-            end=content.offsets[end],
-            source=source,
-            tags=tags,
-            escape=_escape,
-            breaks=frozenset(builder.breaks),
-        )
+        yield from inline.read(start, end).units(content.offsets[start], content.offsets[end], escape=_escape)
 
 
 def _escape(text: str) -> str:

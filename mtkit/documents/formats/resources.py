@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.markup import TAG, Element, attribute, elements, escape_xml, marked_content, unescape_xml
 from mtkit.documents.reading import element_stretches
-from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words, left_unit
+from mtkit.documents.unit import MarkedBuilder, TextUnit, left_unit
 
 _MARKUP = re.compile(  # of HTML, as escaped text
     r"<(?P<close>/?)(?P<name>[abipu]|br|div|em|font|h[1-6]|hr|img|li|ol|small|span|strong|su[bp]|tt|ul)"
@@ -85,25 +85,16 @@ class AndroidStrings(_Resources):
                     units += self._unit(stretch, element, resource.tag)
         return units
 
-    def _unit(self, stretch: str, element: Element, tag: str) -> Iterator[TextUnit]:
+    def _unit(self, stretch: str, element: Element, tag: str) -> list[TextUnit]:
         content = stretch[element.content_start : element.content_end]
         if attribute(tag, "translatable") == "false" or _REFERENCE.fullmatch(content):
-            yield left_unit("not to be translated")
-            return
+            return [left_unit("not to be translated")]
         builder = _AndroidBuilder(collapse=True)
         marked_content(content, builder, lambda tag: tag["name"] != "g")  # xliff:g is kept with its content
-        if not has_words(builder.text):
-            return
-        source, tags = builder.build()
-        quote = '"' * (source.text != source.text.strip() or "  " in source.text)  # in which spaces stay
-        yield TextUnit(
-            start=element.content_start,
-            end=element.content_end,
-            source=source,
-            tags=tags,
-            escape=_escape_android,
-            before=quote,
-            after=quote,
+        text = builder.text
+        quote = '"' * (text != text.strip() or "  " in text)  # in which spaces stay
+        return builder.units(
+            element.content_start, element.content_end, escape=_escape_android, before=quote, after=quote
         )
 
 
@@ -127,9 +118,7 @@ class Resx(_Resources):
             start, end = value.content_start, value.content_end
             builder = _Builder()
             builder.add(_text(stretch[start:end]))
-            if has_words(builder.text):
-                source, tags = builder.build()
-                yield TextUnit(start=start, end=end, source=source, tags=tags, escape=escape_xml)
+            yield from builder.units(start, end, escape=escape_xml)
 
 
 def _text(content: str) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from mtkit.documents.format import DocumentFormat
-from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit, has_words
+from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit
 
 _LINE = re.compile(r"[ \t]*(?P<name>[^:\r\n]*?)[ \t]*:[ \t]*(?P<value>[^\r\n]*)|[ \t]*\[(?P<section>[^\]\r\n]*)\]")
 _TAG = re.compile(r"\{[^{}]*\}|\\[Nn]")
@@ -45,7 +44,7 @@ class SubStation(DocumentFormat):
         return units
 
 
-def _units(text: str, start: int) -> Iterator[TextUnit]:
+def _units(text: str, start: int) -> list[TextUnit]:
     builder, position = MarkedBuilder(), 0
     for tag in _TAG.finditer(text):
         builder.add(text[position : tag.start()].replace(r"\h", "\u00a0"))
@@ -54,18 +53,7 @@ def _units(text: str, start: int) -> Iterator[TextUnit]:
         builder.add(" " * is_break)
         builder.empty(tag[0], is_break=is_break)
     builder.add(text[position:].replace(r"\h", "\u00a0"))
-    if not has_words(builder.text) or _DRAWING.search(text):
-        return
-    source, tags = builder.build()
-    yield TextUnit(
-        start=start,
-        end=start + len(text),
-        source=source,
-        tags=tags,
-        escape=_escape,
-        ordered=True,
-        breaks=frozenset(builder.breaks),
-    )
+    return [] if _DRAWING.search(text) else builder.units(start, start + len(text), escape=_escape, ordered=True)
 
 
 def _escape(text: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mtkit.documents.format import DocumentFormat, DocumentOptions
 from mtkit.documents.markup import escape_xml
-from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit, has_words
+from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit
 
 _TIME = re.compile(r"[ \t]*(?:\d+:)?\d+:\d\d[.,]\d{1,3}[ \t]*-->[ \t]*(?:\d+:)?\d+:\d\d[.,]\d{1,3}")
 _NUMBER = re.compile(r"\d+")
@@ -38,28 +38,18 @@ class Subtitles(DocumentFormat):
             raise StretchError(
                 0, "no cue with a time line such as 00:00:01,000 --> 00:00:02,000; is this a subtitle file?"
             )
-        return [unit for group in _groups(stretch, cues) if (unit := self._unit(stretch, group)) is not None]
-
-    def _unit(self, stretch: str, lines: list[tuple[int, int]]) -> TextUnit | None:
-        builder, last = MarkedBuilder(), lines[0][0]
-        for start, end in lines:
-            if start > last:
-                builder.add(" ")
-                builder.empty(stretch[last:start], is_break=True)
-            self._add(stretch[start:end], builder)
-            last = end
-        if not has_words(builder.text):
-            return None
-        source, tags = builder.build()
-        return TextUnit(
-            start=lines[0][0],
-            end=last,
-            source=source,
-            tags=tags,
-            escape=escape_xml if self.is_vtt else _escape_srt,
-            ordered=True,
-            breaks=frozenset(builder.breaks),
-        )
+        escape = escape_xml if self.is_vtt else _escape_srt
+        units: list[TextUnit] = []
+        for lines in _groups(stretch, cues):
+            builder, last = MarkedBuilder(), lines[0][0]
+            for start, end in lines:
+                if start > last:
+                    builder.add(" ")
+                    builder.empty(stretch[last:start], is_break=True)
+                self._add(stretch[start:end], builder)
+                last = end
+            units += builder.units(lines[0][0], last, escape=escape, ordered=True)
+        return units
 
     def _add(self, line: str, builder: MarkedBuilder) -> None:
         position = 0
