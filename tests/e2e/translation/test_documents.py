@@ -113,13 +113,13 @@ def test_a_document_of_another_type_than_its_name(translate, tmp_path, capsys):
 
 
 def test_a_structured_file_of_another_suffix_is_refused_with_the_way_round(translate, tmp_path, capsys, monkeypatch):
-    path = tmp_path / "strings.xml"
+    path = tmp_path / "config.xml"
     path.write_text('<resources><string name="a">the dog</string></resources>\n')
     code, output = translate(path)
     error = capsys.readouterr().err
     assert code == 2
     assert not output.exists()
-    assert ".xml is no format that is translated; documents end with .csv, .docx, " in error
+    assert ".xml is no format that is translated; documents end with .arb, .ass, " in error
     assert f"give - < {path}" in error
     (tmp_path / "a.en").write_text("the dog\n")
     assert translate(tmp_path / "a.en")[0] == 0
