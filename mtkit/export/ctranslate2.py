@@ -338,6 +338,6 @@ def search_options(search: SearchConfig) -> dict[str, Any]:
     Raises:
         UsageError: names the keys for whose values CTranslate2 has no option.
     """
-    if keys := unsupported("ctranslate2", search, with_around=False):
+    if keys := unsupported("ctranslate2", search, with_wrappers=False):
         raise UsageError(f"{stated(search, keys)}: CTranslate2 has no option for this; measure without --peer")
     return options("ctranslate2", search)

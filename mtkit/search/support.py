@@ -99,12 +99,12 @@ class Row:
     """A search key, in each engine.
 
     Attributes:
-        off: the value without effect.
-        is_around: mtkit computes the key around any search, so that a comparison of searches leaves it out.
+        neutral: the value without effect.
+        wraps_search: mtkit computes the key around any search, so that a comparison of searches leaves it out.
     """
 
-    off: Any
-    is_around: bool = False
+    neutral: Any
+    wraps_search: bool = False
     native: Cell = _no_cell
     ctranslate2: Cell = _no_cell
     huggingface: Cell = _no_cell
@@ -114,32 +114,34 @@ class Row:
 
 TABLE: dict[str, Row] = {
     "beam_size": Row(
-        off=1, native=_any, ctranslate2=_named("beam_size"), huggingface=_named("num_beams"), argos=_only(4)
+        neutral=1, native=_any, ctranslate2=_named("beam_size"), huggingface=_named("num_beams"), argos=_only(4)
     ),
-    "n_best": Row(off=1, native=_any, ctranslate2=_named("num_hypotheses"), huggingface=_named("num_return_sequences")),
-    "length_penalty": Row(off=0.0, native=_any, ctranslate2=_alpha, huggingface=_alpha, argos=_only(0.2)),
+    "n_best": Row(
+        neutral=1, native=_any, ctranslate2=_named("num_hypotheses"), huggingface=_named("num_return_sequences")
+    ),
+    "length_penalty": Row(neutral=0.0, native=_any, ctranslate2=_alpha, huggingface=_alpha, argos=_only(0.2)),
     # CTranslate2 has limits for a call, which depend on its sources
     "max_length": Row(
-        off=None, native=_any, ctranslate2=_any, huggingface=_transformers_limit("max_length", FIXED_TOKENS)
+        neutral=None, native=_any, ctranslate2=_any, huggingface=_transformers_limit("max_length", FIXED_TOKENS)
     ),
     "min_length": Row(
-        off=LengthLimit(), native=_any, ctranslate2=_any, huggingface=_transformers_limit("min_length", 1)
+        neutral=LengthLimit(), native=_any, ctranslate2=_any, huggingface=_transformers_limit("min_length", 1)
     ),
     "early_stopping": Row(
-        off=True,
+        neutral=True,
         native=_named("stops_early"),
         ctranslate2=_only(True),
         huggingface=_named("early_stopping"),
     ),
     "patience": Row(
-        off=1.0,
+        neutral=1.0,
         native=lambda search, value: {"enough_ends": value * search.num_hypotheses},
         ctranslate2=_named("patience"),
         huggingface=_transformers_patience,
     ),
-    "coverage_penalty": Row(off=0.0, native=_named("coverage_weight")),
+    "coverage_penalty": Row(neutral=0.0, native=_named("coverage_weight")),
     "no_repeat_ngram": Row(
-        off=0,
+        neutral=0,
         native=_named("no_repeat_ngram"),
         ctranslate2=_named("no_repeat_ngram_size"),
         huggingface=_named("no_repeat_ngram_size"),
@@ -147,23 +149,23 @@ TABLE: dict[str, Row] = {
     # CTranslate2 penalises logits, whose signs differ; so does transformers where it samples, and log-probabilities in
     # beam search
     "repetition_penalty": Row(
-        off=1.0,
+        neutral=1.0,
         native=lambda search, value: {"repetition_penalty": value if value > 1 else 0.0},
         huggingface=lambda search, value: None if search.is_single_path else {"repetition_penalty": value},
     ),
     # transformers excludes the token by its id, as all that are never generated
     "allow_unknown": Row(
-        off=True, native=_any, ctranslate2=lambda search, value: {"disable_unk": not value}, huggingface=_any
+        neutral=True, native=_any, ctranslate2=lambda search, value: {"disable_unk": not value}, huggingface=_any
     ),
-    "split_long_lines": Row(off=False, is_around=True, native=_any),
-    "retry_loops": Row(off=False, is_around=True, native=_any),
+    "split_long_lines": Row(neutral=False, wraps_search=True, native=_any),
+    "retry_loops": Row(neutral=False, wraps_search=True, native=_any),
     "method": Row(
-        off=BeamConfig(),
+        neutral=BeamConfig(),
         native=_native_method,
         ctranslate2=_only(BeamConfig()),
         huggingface=_transformers_method,
     ),
-    "rerank": Row(off=None, native=_any),
+    "rerank": Row(neutral=None, native=_any),
 }
 
 
@@ -171,7 +173,7 @@ def rows(search: SearchConfig) -> dict[str, Row]:
     """The row of each key that is not ignored because of another one, in the order of the table."""
     defaults = {key.name: key.default for key in fields(search)}
     known = {name: row for name, row in TABLE.items() if name in defaults}
-    added = {name: Row(off=default) for name, default in defaults.items() if name not in known}
+    added = {name: Row(neutral=default) for name, default in defaults.items() if name not in known}
     ignored = search.ignored_keys()
     return {name: row for name, row in {**known, **added}.items() if name not in ignored}
 
@@ -184,12 +186,12 @@ def options(engine: Engine, search: SearchConfig) -> dict[str, Any]:
     return chosen
 
 
-def unsupported(engine: Engine, search: SearchConfig, *, with_around: bool = True) -> list[str]:
+def unsupported(engine: Engine, search: SearchConfig, *, with_wrappers: bool = True) -> list[str]:
     """The keys that have an effect on a search, and that an engine does not compute at their value."""
     return [
         name
         for name, row in rows(search).items()
-        if (with_around or not row.is_around)
-        and getattr(search, name) != row.off
+        if (with_wrappers or not row.wraps_search)
+        and getattr(search, name) != row.neutral
         and getattr(row, engine)(search, getattr(search, name)) is None
     ]

@@ -58,7 +58,7 @@ def test_what_hugging_face_export_writes_comes_back_and_the_rest_is_named(count:
                 is_equal = limits[0][key == "min_length"] == limits[1][key == "min_length"]
             else:
                 is_equal = getattr(ours, key) == getattr(theirs, key) or key in search.ignored_keys()
-            has_no_effect = key in again.ignored_keys() or getattr(search, key) == TABLE[key].off
+            has_no_effect = key in again.ignored_keys() or getattr(search, key) == TABLE[key].neutral
             assert is_equal or has_no_effect or key in named, (seed, key, search, again, notes)
         differing |= named
     assert differing >= {"coverage_penalty", "length_penalty", "patience", "rerank", "retry_loops"}
@@ -71,7 +71,7 @@ def test_every_key_that_has_an_effect_is_told_or_named(count: int) -> None:
         for engine in ENGINES:
             told, named = options(engine, search), unsupported(engine, search)
             for key in VALUES.keys() - search.ignored_keys():
-                has_effect = getattr(search, key) != TABLE[key].off
+                has_effect = getattr(search, key) != TABLE[key].neutral
                 others = [option for option in VALUES[key] if option != getattr(search, key)]
                 is_told = any(_options_with(engine, search, key, each) != told for each in others)
                 is_elsewhere = getattr(TABLE[key], engine)(search, getattr(search, key)) == {}
