@@ -165,7 +165,7 @@ class _DummySampler:
 
 
 SENTENCE_TOKENS = 30  # tokens of each side with eos: an average sentence of news, twice one of Multi30k
-PROBE_TOKENS = 8192  # maximum size of the dummy micro-batch; time and activations are scaled up linearly
+MAX_DUMMY_TOKENS = 8192  # maximum size of the dummy micro-batch; time and activations are scaled up linearly
 FEW_SENTENCES = 4  # enough to time a large model (measured: see tools/benchmarks/NOTES.md)
 MIN_SECONDS = 0.5  # a model that is faster than this on FEW_SENTENCES is timed on more sentences
 REPEATS = 3  # timings of a fast model, of which the minimum counts
@@ -198,7 +198,7 @@ def measure_cost(learner: Learner, vocab: Vocab, batch_tokens: int) -> MicroBatc
     A model that is fast on FEW_SENTENCES is timed again on a larger batch, which uses a large machine better, and
     several times, since other programs may slow down a pass.
     """
-    max_sentences = max(1, min(batch_tokens, PROBE_TOKENS) // SENTENCE_TOKENS)
+    max_sentences = max(1, min(batch_tokens, MAX_DUMMY_TOKENS) // SENTENCE_TOKENS)
     few = dummy_batch(min(FEW_SENTENCES, max_sentences), SENTENCE_TOKENS, vocab, vocab)
     saved = SavedTensorBytes(learner.model)
     with torch.autograd.graph.saved_tensors_hooks(saved, lambda tensor: tensor):
@@ -268,9 +268,9 @@ def dry_run_report(recipe: Recipe) -> str:
     """Return the text that `--dry-run` prints.
 
     Assumptions: the vocabulary has the size in the recipe, sentences have SENTENCE_TOKENS tokens, and training runs on
-    this machine. Time and activations are measured on a micro-batch of at most PROBE_TOKENS tokens. If other processes
-    use the machine, the time on free cores is added, from the CPU time of the measurement. Tokenizers and teachers of
-    other runs may be absent, as the corpus.
+    this machine. Time and activations are measured on a micro-batch of at most MAX_DUMMY_TOKENS tokens. If other
+    processes use the machine, the time on free cores is added, from the CPU time of the measurement. Tokenizers and
+    teachers of other runs may be absent, as the corpus.
 
     Raises:
         RecipeError: sections of the recipe are incompatible.

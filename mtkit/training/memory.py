@@ -19,7 +19,7 @@ from mtkit.training.learner import Learner
 
 MEMORY_FRACTION = {"cpu": 0.5, "cuda": 0.9}  # of the free memory; other programs use a CPU's too
 MAX_TOKENS = {"cpu": 8192, "cuda": 65536}  # more makes nothing faster, and an epoch has few updates
-PROBE_TOKENS = 1024  # of the smaller probe; more than a chunk of the loss (chunked_loss.CHUNK_SIZE)
+SMALLER_PROBE_TOKENS = 1024  # of the smaller probe; more than a chunk of the loss (chunked_loss.CHUNK_SIZE)
 STATE_BYTES = 12  # of optimiser and EMA per weight, at most
 MULTIPLE_OF = 64  # tokens; the result is rounded down to a multiple
 MakeBatch = Callable[[int, int], Batch]  # (sentences, length with eos) -> a micro-batch without padding
@@ -75,7 +75,7 @@ def find_max_batch_tokens(learner: Learner, max_length: int, make_batch: MakeBat
     """
     kind = learner.device.type
     limit = MEMORY_FRACTION[kind] * free_memory(learner.device) / num_processes
-    count = max(1, PROBE_TOKENS // max_length)
+    count = max(1, SMALLER_PROBE_TOKENS // max_length)
     low = measure_peak_bytes(learner, make_batch(count, max_length))
     high = measure_peak_bytes(learner, make_batch(2 * count, max_length))
     bytes_per_sentence = max(high - low, 1) / count

@@ -230,7 +230,7 @@ class TranslatorSpec:
             )
 
 
-PROBE_TOKENS = 6  # of a source and of a target whose scores are compared; any table of positions has as many
+COMPARED_TOKENS = 6  # of a source and of a target whose scores are compared; any table of positions has as many
 TOLERANCE = 1e-5  # of a log-probability, relative to it above 1; rounding is 1e-7, queries 1% larger are 5e-4
 
 
@@ -298,7 +298,7 @@ def load_engine(
     is_plain = len(models) == 1 and device == "cpu" and rewrite and language_model is None
     is_supported = is_plain and unsupported_model_key(first.metadata.model) is None and native().functions is not None
     engine: Engine
-    if is_supported and _gives_results_of_layers(first):
+    if is_supported and _agrees_with_layers(first):
         model = NativeModel(first.metadata.model, first.weights, cpu_compute_type(compute_type), packed=packed)
         folder, adapter = first.folder, first.adapter
 
@@ -313,7 +313,7 @@ def load_engine(
     return StartedEngine(engine, start) if start else engine
 
 
-def _gives_results_of_layers(model: StoredModel) -> bool:
+def _agrees_with_layers(model: StoredModel) -> bool:
     """Return whether the library computes what the layers do that are in this installation.
 
     It does if it was compiled beside them. In a checkout whose layers were edited, scores of a few tokens are compared.
@@ -323,7 +323,7 @@ def _gives_results_of_layers(model: StoredModel) -> bool:
     from mtkit.translate.model_engine import ModelEngine
 
     src, tgt = model.tokenizers.src.vocab, model.tokenizers.tgt.vocab
-    tokens = [*range(min(PROBE_TOKENS, src.size, tgt.size))]
+    tokens = [*range(min(COMPARED_TOKENS, src.size, tgt.size))]
     pairs = [([*tokens, src.eos], tokens[::-1])]
     reference = ModelEngine([model.load().model], compute_type="float32", rewrite=False)
     backend = NativeModel(model.metadata.model, model.weights, "float32")
