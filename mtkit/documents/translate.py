@@ -8,7 +8,6 @@ import shutil
 import zipfile
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -243,10 +242,9 @@ def finish_stretch(pending: PendingStretch, name: str, report: DocumentReport) -
         if unit.left:
             report.left[unit.left] += 1
             continue
-        target, certain, flags = unit.source, True, {"message"}
-        if message is not None:
-            with suppress(ValueError):  # marks of several branches cross
-                target, certain, flags = _translated(unit, message, translations)
+        translated = None if message is None else _translated(unit, message, translations)
+        # what cannot be read as a message of ICU, or written as one again, is left as it is
+        target, certain, flags = translated or (unit.source, True, {"message"})
         if flags or message is None or any(is_translated for m in message.messages() for _, is_translated in m.lines):
             report.add(partial(pending.place, name, unit), is_certain=certain, flags=flags)
         elif unit.source.text:
@@ -261,8 +259,8 @@ def finish_stretch(pending: PendingStretch, name: str, report: DocumentReport) -
 
 def _translated(
     unit: TextUnit, message: Message, translations: Iterator[LineTranslation]
-) -> tuple[Marked, bool, set[str]]:
-    """The translation of a unit, whether all marks have their places, and its flags."""
+) -> tuple[Marked, bool, set[str]] | None:
+    """The translation of a unit, whether all marks have their places, and its flags; None: marks of branches cross."""
     targets: list[Marked] = []
     certain, flags = True, set[str]()
     for text in message.messages():
@@ -282,7 +280,10 @@ def _translated(
             lines = [line for line, _ in text.lines]
             in_order = [place_in_order(line, target.text) for line, target in zip(lines, placed, strict=True)]
             targets.append(join_marked(in_order))
-    return message.written(iter(targets)), certain, flags
+    try:
+        return message.written(iter(targets)), certain, flags
+    except ValueError:
+        return None
 
 
 def _lead(line: str) -> str:
