@@ -1,4 +1,4 @@
-"""Import of a model of another program: folder in the layout of Hugging Face -> model folder."""
+"""Import of a model of another program: a folder as Hugging Face or Marian writes it -> model folder."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
     """Write a model folder with the model of another program; an existing model folder is replaced.
 
     Args:
-        source: folder in the layout of Hugging Face, or ORGANISATION/NAME of the hub.
+        source: folder with the files of Hugging Face or the .npz of Marian, or ORGANISATION/NAME of the hub.
         output: folder to write.
 
     Returns:

@@ -45,7 +45,7 @@ class TranslationOptions:
     window_characters: int = 4_000_000  # limits the memory: a window ends with the line that reaches this number
     flush_every: int | None = None  # return translations after every N lines; None: after each window
     # Translate every sentence of a line by itself; None: if the model is one of single sentences, `split_long_lines` of
-    # the search is true and the line has no constraints.
+    # the search is true, its `n_best` is 1 and the line has no constraints.
     split_sentences: bool | None = None
     with_scores: bool = False  # compute log-probabilities and alignment also where the search can do without
     report_progress: Progress | None = None  # called while a line of more than MAX_CHUNK characters is translated

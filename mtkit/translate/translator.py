@@ -142,14 +142,14 @@ class Translator:
         Yields:
             The translations, with log-probabilities and alignment if `TranslationOptions.with_scores` is set.
 
+        The error of a line is raised after the translations of all lines before it.
+
         Raises:
-            MtkitError: reading `lines` failed; raised after the translations of all lines before.
-            DataError: constraints contradict each other; raised after the translations of all lines before.
-            NonFiniteError: the model, or a language model that reranks, computes NaN or infinity; raised after the
-                translations of all lines before.
-            DataError: a line is too long for the model, or a translation of it for a language model that reranks;
-                raised after the translations of all lines before.
-            ComputeError: memory runs out for a single line; raised after the translations of all lines before.
+            MtkitError: reading `lines` failed.
+            DataError: constraints contradict each other, or a line is too long for the model, or a translation of it
+                for a language model that reranks.
+            NonFiniteError: the model, or a language model that reranks, computes NaN or infinity.
+            ComputeError: memory runs out for a single line.
             UsageError: the model needs a tag.
             TypeError: `lines` is one text instead of several, or has an item that is no text.
         """

@@ -40,7 +40,7 @@ SplitSentences = Annotated[
     typer.Option(
         "--split-sentences/--no-split-sentences",
         help="Translate every sentence of a line by itself; a line stays a line. Default: in models of single "
-        "sentences, lines without constraints.",
+        "sentences, lines without constraints and with one translation each.",
     ),
 ]
 GlossaryFiles = Annotated[
