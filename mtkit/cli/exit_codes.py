@@ -30,6 +30,7 @@ from typing import Any, cast
 
 import typer
 
+from mtkit.cli.option_synonyms import option_answer
 from mtkit.errors import (
     ComputeError,
     Interrupted,
@@ -225,7 +226,12 @@ def _no_such_option(option: str, error: typer.BadParameter) -> str:
         return f"{problem}; mtkit run and mtkit train have it"
     if keys := " or ".join(f"{key}=VALUE" for key in _recipe_keys(option, error)):
         return f"{problem}; keys of a recipe are arguments: {keys}"
-    match = difflib.get_close_matches(option, ["--help", "--debug", *_option_names(error)], n=1, cutoff=0.6)
+    options = ["--help", "--debug", *_option_names(error)]
+    command = "" if error.ctx is None else str(error.ctx.info_name)
+    if (answer := option_answer(option, command, options)) is not None:
+        return f"{problem}; {answer}"
+    begun = [each for each in options if len(option) > 3 and each.startswith(option)]
+    match = begun or difflib.get_close_matches(option, options, n=1, cutoff=0.75)
     return problem + (f"; did you mean {match[0]}?" if match else "")
 
 

@@ -85,10 +85,10 @@ HINT = "a line is translated; /best shows other translations of the last one, /f
 
 
 class Dialogue:
-    """Takes `/best` and `/flags` out of the lines that are typed, and answers them on stderr."""
+    """Takes `/best`, `/flags` and `/help` out of the lines that are typed, and answers them on stderr."""
 
     def __init__(self) -> None:
-        self._questions = {"/best": self._best, "/flags": self._flags}
+        self._questions = {"/best": self._best, "/flags": self._flags, "/help": lambda: [HINT]}
         self._translator: Translator | None = None
         self._typed: Line = ""
         self._last: Translation | None = None

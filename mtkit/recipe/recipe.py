@@ -61,6 +61,9 @@ def read_recipe(name_or_path: str, overrides: Sequence[str] = (), *, allow_comma
     """Read and check a recipe; arguments and errors as `load_recipe`, except that no training text is read."""
     require_path("name_or_path", name_or_path)
     list_of_texts("overrides", overrides)
+    if any(Path(each).is_file() for each in overrides if "=" not in each):
+        texts = f"{name_or_path} {overrides[0]}"
+        raise RecipeError(f"{texts}: two texts are no recipe; mtkit run {texts} writes one and runs all stages")
     path, errors = resolve_recipe_path("recipe", name_or_path), list[str]()
     is_saved = is_text_record(path)
     if not is_saved and path.name == RECIPE and is_record(path.with_name(VERSION)):
