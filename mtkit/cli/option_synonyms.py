@@ -87,7 +87,7 @@ _TABLE = (
 
 
 def option_answer(option: str, command: str, options: Container[str]) -> str | None:
-    """What a command has for an option that it lacks; None if nothing is known.
+    """The answer of a command to an option that it lacks, such as "give --beam-size 1"; None if nothing is known.
 
     Args:
         option: as typed, such as --greedy.
