@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -27,7 +27,7 @@ from mtkit.io.files import translate_write_errors
 from mtkit.io.json_text import finite
 from mtkit.io.part_file import PartFile, open_part_file
 from mtkit.translate.lines import ConstrainedLine, Line, read_windows, text_of
-from mtkit.translate.translation import Alternative, Translation, TranslationOptions
+from mtkit.translate.translation import FLAGS, Alternative, Translation, TranslationOptions
 from mtkit.translate.workers import LineTranslator, translator_pool, window_options
 
 Format = Callable[[Translation, Line], str | None]  # a line about a translation, None for no line
@@ -300,31 +300,18 @@ class TranslationProgress:
 
 
 MAX_LINES = 5  # line numbers that are listed for each flag
-DESCRIPTIONS = {  # flag: what happened to the line, in the order of the summary
-    "split": "split because they are longer than any training source",
-    "long": "longer than any training source",
-    "repetition": "ran into a loop",
-    "limit": "cut off at the maximum length",
-    "short": "far shorter than their source",
-    "unknown": "with characters that the vocabulary lacks",
-    "excluded": "with an excluded text",
-    "missing": "without a URL, placeholder, name or other text of their source",
-    "numbers": "with other numbers than their source",
-    "message": "left as they are, since they begin like messages of ICU and cannot be read as such",
-    "terms": "without an allowed form of a term",
-}
 
 
 class FlagSummary:
-    """Counts the flags of translations."""
+    """Counts the flags of translations, and in them the terms of a glossary."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self._first: dict[str, list[int]] = {flag: [] for flag in DESCRIPTIONS}
+        self._first: defaultdict[str, list[int]] = defaultdict(list)
         self._num_flagged = self._num_lines = self._num_terms = self._num_honoured = 0
 
     def add(self, translation: Translation) -> None:
-        """Count the flags of a translation."""
+        """Count the flags and terms of a translation."""
         self._num_lines += 1
         self._num_flagged += bool(translation.flags)
         self._num_terms += len(translation.terms)
@@ -342,13 +329,26 @@ class FlagSummary:
 
     def sentence(self) -> str | None:
         """One line, such as `2 of 40 lines are flagged: 2 ran into a loop (lines 7, 9)`; None if there are no flags."""
-        if not self._num_flagged:
-            return None
-        groups = []
-        for flag, description in DESCRIPTIONS.items():
-            count, first = self._counts[flag], self._first[flag]
-            if count:
-                numbers = ", ".join(map(str, first)) + (", ..." if count > len(first) else "")
-                groups.append(f"{count:,} {description} (line{'s' if count > 1 else ''} {numbers})")
-        verb = "lines are" if self._num_lines > 1 else "line is"
-        return f"{self._num_flagged:,} of {self._num_lines:,} {verb} flagged: {'; '.join(groups)}"
+        groups = {}
+        for flag, count in self._counts.items():
+            numbers = ", ".join(map(str, self._first[flag])) + (", ..." if count > MAX_LINES else "")
+            groups[flag] = count, f"line{'s' if count > 1 else ''} {numbers}"
+        return flag_sentence("line", self._num_flagged, self._num_lines, groups)
+
+
+def flag_sentence(unit: str, flagged: int, total: int, groups: Mapping[str, tuple[int, str]]) -> str | None:
+    """One line about flagged units; None if there are none.
+
+    Args:
+        unit: what was counted, in the singular.
+        flagged, total: units with a flag, and all.
+        groups: for each flag the number of units, and the places of the first ones.
+    """
+    if not flagged:
+        return None
+    parts = []
+    for flag in sorted(groups, key=[*FLAGS].index):
+        count, places = groups[flag]
+        parts.append(f"{count:,} {FLAGS[flag]} ({places})")
+    units = f"{unit}s are" if total > 1 else f"{unit} is"
+    return f"{flagged:,} of {total:,} {units} flagged: {'; '.join(parts)}"

@@ -12,7 +12,20 @@ from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.translate.glossary import Glossary
 
 LANGUAGE_MODEL_WEIGHT = 0.2  # in the range of most papers; tune it on a valid set
-FIDELITY_FLAGS = ("missing", "numbers", "terms")  # see Translation
+FLAGS = {  # what was noticed in a line or in a text of a document; in the order of a summary
+    "split": "split, longer than any training source",
+    "long": "longer than any training source, translated whole",
+    "repetition": "ran into a loop",  # and translated again without repeated n-grams, if `search.retry_loops` says so
+    "limit": "cut off at the maximum length",
+    "short": "far shorter than the source",  # it or one of its parts, see `is_short`
+    "unknown": "with characters that the vocabulary lacks",  # in the source
+    "excluded": "with an excluded text",  # because the included texts left no other choice
+    "missing": "without a URL, placeholder, name or other text of the source",
+    "numbers": "with other numbers than the source",
+    "message": "not translated, an unreadable message of ICU",  # only in documents
+    "terms": "without an allowed form of a term",
+}
+FIDELITY_FLAGS = ("missing", "numbers", "terms")  # those that each of several alternatives has by itself
 Progress = Callable[[int, int, int], None]  # number of a line, its characters translated so far, all its characters
 
 
@@ -88,13 +101,7 @@ class Translation:
         alignment: pairs (source word, target word) of indices from 0; words are separated by white space.
         nbest: the n best translations, best first.
         length_ratio: number of target tokens divided by that of source tokens; 0 for a blank line.
-        flags: "split" (longer than any training source, translated in parts), "long" (longer, translated whole),
-            "repetition" (ran into a loop; translated again without repeated n-grams, unless `search.retry_loops` is
-            false), "unknown" (the source has characters that the vocabulary lacks), "limit" (cut off at the maximum
-            length), "short" (it or one of its parts is far shorter than the source, see `is_short`), "excluded"
-            (contains an excluded text, because the included texts left no other choice), "missing" (a URL, placeholder,
-            name or other span of the source is not in the translation), "numbers" (has other numbers than the source),
-            "terms" (a term of the glossary has another form than allowed).
+        flags: some of FLAGS.
         terms: pairs (term of the glossary in the source, its form in the translation, empty if it has none).
     """
 

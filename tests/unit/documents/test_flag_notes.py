@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.cli.commands.translation.options import flag_note
+from mtkit.cli.commands.translation.translate import flag_note
 from tests.unit.documents.generated import Line, translate
 
 

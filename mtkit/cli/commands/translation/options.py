@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,10 +13,8 @@ import typer
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from mtkit.documents.translate import DocumentReport
     from mtkit.translate.lines import Line
-    from mtkit.translate.load import TranslatorSpec
-    from mtkit.translate.output import Destination, FlagSummary
+    from mtkit.translate.output import Destination
     from mtkit.translate.translation import LanguageModelOptions, Translation
 
 
@@ -67,9 +65,11 @@ TargetPrefix = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """The options of a command line for the lines to translate."""
+    """The options of a command line for the text to translate."""
 
     file: Path
+    fields: Sequence[str] = ()
+    encoding: str | None = None
     jsonl_input: bool = False
     constraints: Path | None = None
     target_prefix: str | None = None
@@ -117,72 +117,6 @@ Encoding = Annotated[
         "--encoding", metavar="NAME", help="Encoding of a document, such as windows-1252. Default: as it declares."
     ),
 ]
-
-
-def model_languages(model: Path) -> tuple[str, str]:
-    """Source and target language of a model; errors as `find_model` and `read_metadata`."""
-    from mtkit.model_folder.folder import find_model, read_metadata
-
-    metadata = read_metadata(find_model(model))
-    return metadata.src_lang, metadata.tgt_lang
-
-
-def translate_file(
-    translator: TranslatorSpec,
-    file: Path,
-    output: Path,
-    *,
-    fields: list[str],
-    encoding: str | None,
-    num_workers: int,
-    summary: FlagSummary,
-    notify: Callable[[str], None],
-) -> DocumentReport:
-    """Translate a document sentence by sentence.
-
-    Args:
-        translator: what to load.
-        file, output: the document and its translation.
-        fields: columns of a table, or keys of JSON; none: all.
-        encoding: of the document; None: as it declares.
-        num_workers: worker processes.
-        summary: receives the terms of the translations.
-        notify: receives a sentence about a guessed encoding.
-
-    Raises:
-        MtkitError: as `translate_document` and `load_translator`.
-    """
-    from mtkit.documents.format import format_of
-    from mtkit.documents.translate import translate_document
-    from mtkit.translate.workers import translator_pool
-
-    src_lang, tgt_lang = model_languages(translator.models[0])
-    form = format_of(file, src_lang=src_lang, tgt_lang=tgt_lang, fields=fields, encoding=encoding)
-    options = replace(translator.options, with_scores=True, split_sentences=True)
-    with translator_pool(replace(translator, options=options).load, num_workers) as translate:
-
-        def counted(lines: Iterable[str]) -> Iterator[Translation]:
-            for translation in translate(lines):
-                summary.add(translation)
-                yield translation
-
-        return translate_document(file, output, form, counted, notify)
-
-
-def flag_note(report: DocumentReport) -> str | None:
-    """One line, such as `2 of 40 texts are flagged: 2 ran into a loop (first: a.html:7)`; None without flags."""
-    from mtkit.translate.output import DESCRIPTIONS
-
-    if not report.flagged:
-        return None
-    groups = [
-        f"{report.flags[flag]:,} {description} ({'first: ' * (report.flags[flag] > 1)}{report.first_flagged[flag]})"
-        for flag, description in DESCRIPTIONS.items()
-        if report.flags[flag]
-    ]
-    verb = "texts are" if report.units > 1 else "text is"
-    return f"{report.flagged:,} of {report.units:,} {verb} flagged: {'; '.join(groups)}"
-
 
 BeamSize = Annotated[int | None, typer.Option("--beam-size", min=1, help="Beam size; 1 is greedy search.")]
 NBest = Annotated[
@@ -346,8 +280,7 @@ Flags = Annotated[
     typer.Option(
         "--flags",
         metavar="FILE",
-        help="Write a JSON object to FILE for each line that was split, ran into a loop, reached the maximum length or "
-        "has unknown characters.",
+        help="Write a JSON object to FILE for each line in which something was noticed, such as a loop.",
     ),
 ]
 FlushEvery = Annotated[

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mtkit.cli.commands.translation.options import (
     Alignments,
@@ -39,10 +40,7 @@ from mtkit.cli.commands.translation.options import (
     SourceOptions,
     SplitSentences,
     TargetPrefix,
-    flag_note,
     language_model_options,
-    model_languages,
-    translate_file,
 )
 from mtkit.cli.options import (
     Adapters,
@@ -61,6 +59,13 @@ from mtkit.cli.options import (
     parse_prefix,
 )
 from mtkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from mtkit.documents.translate import DocumentReport
+    from mtkit.translate.load import TranslatorSpec
+    from mtkit.translate.output import FlagSummary
+    from mtkit.translate.translation import Translation
+    from mtkit.translate.workers import LineTranslator
 
 
 def translate(
@@ -110,25 +115,32 @@ def translate(
     translations and for what was noticed in the last one. A line longer than any training source is translated in
     parts, and one of several sentences by its sentences if the model has hardly seen such lines. With -o FILE, stderr
     shows the lines done, the rate and the time left: at a terminal in one line, otherwise every 30 seconds. A line of
-    more than 65,536 characters also reports its own progress. At the end one line on stderr says how many lines were
-    split, ran into a loop, reached the maximum length, are far shorter than their source, have unknown characters, or
-    lack a URL, number, placeholder or term of the source.
+    more than 65,536 characters also reports its own progress. At the end one line on stderr says in how many lines
+    something was noticed, such as a loop, or a number of the source that is missing (docs/translation.md).
 
     A FILE whose name ends as that of a document, such as .docx, .html or .po, is one: its text is translated by
     sentences, and nothing else changes (docs/documents.md). Other files are plain text, or refused by their names.
     """
-    from mtkit.cli.input import Dialogue, is_interactive
+    from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
-    from mtkit.documents.format import is_document, require_plain_text
+    from mtkit.documents.format import is_document
     from mtkit.inference.library import native
-    from mtkit.io.files import hash_files
-    from mtkit.translate.load import AdaptedTranslators, TranslatorSpec, model_glossary
-    from mtkit.translate.output import FlagSummary, translate_to_file
-    from mtkit.translate.translator import TranslationOptions
-    from mtkit.translate.workers import LineTranslator, auto_num_workers
+    from mtkit.translate.load import TranslatorSpec, model_glossary
+    from mtkit.translate.output import FlagSummary
+    from mtkit.translate.translation import TranslationOptions
+    from mtkit.translate.workers import auto_num_workers
+
+    def notify(*notes: str | None) -> None:
+        print_notes([] if quiet else [note for note in notes if note is not None])
 
     source = SourceOptions(
-        file=file, jsonl_input=jsonl_input, constraints=constraints, target_prefix=target_prefix, quiet=quiet
+        file=file,
+        fields=field or [],
+        encoding=encoding,
+        jsonl_input=jsonl_input,
+        constraints=constraints,
+        target_prefix=target_prefix,
+        quiet=quiet,
     )
     search = SearchOptions(
         beam_size=beam_size,
@@ -151,24 +163,21 @@ def translate(
     if n_best_format is not None and (n_best is None or writing.jsonl):
         raise UsageError("translate: --n-best-format is of the lines of --n-best N; give that, without --jsonl")
     writing.check([file] if constraints is None else [file, constraints])
+    document_output = None
     if is_document(file):
-        of_lines: dict[str, object] = {"--jsonl": jsonl, "--jsonl-input": jsonl_input, "--n-best": n_best}
-        of_lines |= {"--alignments": alignments, "--flags": flags, "--resume": resume, "--constraints": constraints}
-        of_lines["--target-prefix"] = target_prefix
-        remedy = f"to translate it line by line, give - and < {file}"
-        if output is None:
-            raise UsageError(f"translate: {file} is translated as a document, which needs -o FILE; {remedy}")
-        if names := [name for name, value in of_lines.items() if value]:
-            raise UsageError(f"translate: {names[0]} is of lines, but {file} is translated as a document; {remedy}")
+        of_lines = {
+            "--jsonl": jsonl,
+            "--jsonl-input": jsonl_input,
+            "--n-best": n_best,
+            "--alignments": alignments,
+            "--flags": flags,
+            "--resume": resume,
+            "--constraints": constraints,
+            "--target-prefix": target_prefix,
+        }
+        document_output = _output_of_document(file, output, [name for name, value in of_lines.items() if value])
     else:
-        if field:
-            raise UsageError(f"translate: --field names columns or keys of a document, but {file} is a text; omit it")
-        if encoding is not None:
-            raise UsageError(
-                f"translate: --encoding is of documents, but {file} is a text; convert it: iconv -f {encoding} -t utf-8"
-            )
-        if not jsonl_input:
-            require_plain_text(file, lambda: model_languages(model))
+        _check_text_options(source, model)
     adapters = parse_adapters("translate", adapter or [])
     whole_adapter = adapters.pop("", None)
     if adapters and not jsonl_input:
@@ -210,45 +219,123 @@ def translate(
     if n_best_note is not None:
         translator = replace(translator, search_overrides=[*translator.search_overrides, "n_best=1"])
     slow = None if no_rewrite or native().shortcoming is None else f"slower than it could be: {native().shortcoming}"
-    print_notes([] if quiet else [note for note in (n_best_note, slow) if note is not None])
+    notify(n_best_note, slow)
     num_workers = workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every)
     summary = FlagSummary()
-    if is_document(file) and output is not None:
-        report = translate_file(
-            translator,
-            file,
-            output,
-            fields=field or [],
-            encoding=encoding,
-            num_workers=num_workers,
-            summary=summary,
-            notify=lambda note: print_notes([] if quiet else [note]),
-        )
-        print_notes([] if quiet else [report.sentence()])
+    if document_output is not None:
+        report = _translate_document(translator, source, document_output, summary, num_workers)
+        notify(report.sentence())
         flagged = flag_note(report)
     else:
-        lines, dialogue = source.lines(), Dialogue()
-        load: Callable[[], LineTranslator] = partial(AdaptedTranslators, translator, adapters)
-        if not adapters:
-            load = translator.load
-        if is_interactive(file) and not jsonl_input:
-            load, lines = dialogue.loader(translator.load), dialogue.lines(lines, say_how=not quiet)
-        named = {"adapters": {name: hash_files(folder) for name, folder in adapters.items()}} if writing.files else {}
-        with writing.reports(file) as reports:
-            translate_to_file(
-                load,
-                lines,
-                list(writing.destinations()),
-                header={**translator.settings(), **named, "form": writing.form} if writing.files else {},
-                resume=resume,
-                reports=[summary.add, dialogue.add, *reports],
-                num_workers=num_workers,
-                flush_every=flush_every,
-            )
+        _translate_lines(translator, adapters, source, writing, summary=summary, num_workers=num_workers)
         flagged = summary.sentence()
         if flagged is not None and flags is None:
             flagged += "; --flags FILE lists them"
-    if (terms := summary.terms()) is not None and not quiet:
-        print_notes([terms])
-    if flagged is not None and not quiet:
-        print_notes([flagged])
+    notify(summary.terms(), flagged)
+
+
+def _output_of_document(file: Path, output: Path | None, of_lines: Sequence[str]) -> Path:
+    """The output of a document, which must be a file, if there is no option of those for lines."""
+    remedy = f"to translate it line by line, give - and < {file}"
+    if output is None:
+        raise UsageError(f"translate: {file} is translated as a document, which needs -o FILE; {remedy}")
+    if of_lines:
+        raise UsageError(f"translate: {of_lines[0]} is of lines, but {file} is translated as a document; {remedy}")
+    return output
+
+
+def _check_text_options(source: SourceOptions, model: Path) -> None:
+    """Refuse options of documents, and a file that is no plain text."""
+    from mtkit.documents.format import require_plain_text
+
+    if source.fields:
+        raise UsageError(
+            f"translate: --field names columns or keys of a document, but {source.file} is a text; omit it"
+        )
+    if source.encoding is not None:
+        remedy = f"convert it: iconv -f {source.encoding} -t utf-8"
+        raise UsageError(f"translate: --encoding is of documents, but {source.file} is a text; {remedy}")
+    if not source.jsonl_input:
+        require_plain_text(source.file, lambda: _languages(model))
+
+
+def _languages(model: Path) -> tuple[str, str]:
+    """Source and target language of a model; errors as `find_model` and `read_metadata`."""
+    from mtkit.model_folder.folder import find_model, read_metadata
+
+    metadata = read_metadata(find_model(model))
+    return metadata.src_lang, metadata.tgt_lang
+
+
+def _translate_document(
+    translator: TranslatorSpec, source: SourceOptions, output: Path, summary: FlagSummary, num_workers: int
+) -> DocumentReport:
+    """Translate a document sentence by sentence; of its sentences, `summary` counts what the report does not, terms."""
+    from mtkit.cli.printing import print_notes
+    from mtkit.documents.format import format_of
+    from mtkit.documents.translate import translate_document
+    from mtkit.translate.workers import translator_pool
+
+    src_lang, tgt_lang = _languages(translator.models[0])
+    form = format_of(source.file, src_lang=src_lang, tgt_lang=tgt_lang, fields=source.fields, encoding=source.encoding)
+    options = replace(translator.options, with_scores=True, split_sentences=True)
+    with translator_pool(replace(translator, options=options).load, num_workers) as translate:
+
+        def counted(lines: Iterable[str]) -> Iterator[Translation]:
+            for translation in translate(lines):
+                summary.add(translation)
+                yield translation
+
+        def notify(note: str) -> None:
+            print_notes([] if source.quiet else [note])
+
+        return translate_document(source.file, output, form, counted, notify)
+
+
+def flag_note(report: DocumentReport) -> str | None:
+    """One line, such as `2 of 40 texts are flagged: 2 ran into a loop (first: a.html:7)`; None without flags."""
+    from mtkit.translate.output import flag_sentence
+
+    groups = {
+        flag: (count, f"first: {report.first_flagged[flag]}" if count > 1 else report.first_flagged[flag])
+        for flag, count in report.flags.items()
+    }
+    return flag_sentence("text", report.flagged, report.units, groups)
+
+
+def _translate_lines(
+    translator: TranslatorSpec,
+    adapters: Mapping[str, Path],
+    source: SourceOptions,
+    writing: OutputOptions,
+    *,
+    summary: FlagSummary,
+    num_workers: int,
+) -> None:
+    """Translate a text line by line; at a terminal it also answers questions."""
+    from mtkit.cli.input import Dialogue, is_interactive
+    from mtkit.io.files import hash_files
+    from mtkit.translate.load import AdaptedTranslators
+    from mtkit.translate.output import translate_to_file
+
+    lines, dialogue = source.lines(), Dialogue()
+    load: Callable[[], LineTranslator] = translator.load
+    if adapters:
+        load = partial(AdaptedTranslators, translator, adapters)
+    if is_interactive(source.file) and not source.jsonl_input:
+        load, lines = dialogue.loader(translator.load), dialogue.lines(lines, say_how=not source.quiet)
+    header = {}
+    if writing.files:
+        named = {name: hash_files(folder) for name, folder in adapters.items()}
+        header = {**translator.settings(), "adapters": named, "form": writing.form}
+    with writing.reports(source.file) as reports:
+        translate_to_file(
+            load,
+            lines,
+            list(writing.destinations()),
+            header=header,
+            resume=writing.resume,
+            reports=[summary.add, dialogue.add, *reports],
+            num_workers=num_workers,
+            flush_every=translator.options.flush_every,
+        )
