@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from mtkit.display import Table, count_of
 from mtkit.hardware import available_cores, cpu_flags, cpu_name, free_memory, has_bf16
 from mtkit.inference.library import VARIABLE, native
 from mtkit.layers import matmul
+from mtkit.training.config import TrackerName
 
 EXTRAS = {  # package: extra of mtkit that installs it
     **({"backports.zstd": "zst"} if sys.version_info < (3, 14) else {}),
@@ -36,9 +37,7 @@ EXTRAS = {  # package: extra of mtkit that installs it
     "openpyxl": "xlsx",
     "matplotlib": "plot",
     "sacremoses": "moses",
-    "tensorboard": "tensorboard",
-    "wandb": "wandb",
-    "mlflow": "mlflow",
+    **{name: name for name in get_args(TrackerName)},
     "gensim": "vectors",
     "mecab-python3": "ja",
     "mecab-ko": "ko",

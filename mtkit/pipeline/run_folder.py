@@ -26,7 +26,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import yaml
 
@@ -42,11 +42,12 @@ from mtkit.recipe.sections import Recipe
 from mtkit.recipe.type_hints import misfit
 from mtkit.recipe.yaml_reader import StrictLoader
 from mtkit.training.checkpoints.checkpoint import list_checkpoints
+from mtkit.training.config import TrackerName
 
 FiniteFloat = Annotated[float, Limits(gt=-math.inf, lt=math.inf)]
 FORMAT = 3  # raised when a training of an older version can no longer be continued
 FIRST_VERSION = {"format": 1, "mtkit": "0.1.0"}  # wrote no version.json
-ARTEFACTS = ("adapter", "hyps", "nonfinite", "tensorboard", "wandb", "mlflow")  # folders that belong to a training
+ARTEFACTS = ("adapter", "hyps", "nonfinite", *get_args(TrackerName))  # folders that belong to a training
 
 _REMEDY = "mtkit run makes it again"
 _TRAIN_AGAIN = "train it again (--fresh, or another --run-dir)"

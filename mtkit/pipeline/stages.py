@@ -29,7 +29,8 @@ from mtkit.recipe.recipe import validate_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import require_path
 from mtkit.training.distributed import init_process_group, num_processes
-from mtkit.training.monitoring.log import Display, require_packages
+from mtkit.training.monitoring.log import Display
+from mtkit.training.monitoring.trackers import require_packages
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 from mtkit.errors import DamagedError, RecipeError
 from mtkit.io.records import DAMAGED, is_record, is_text_record, read_text_record
@@ -23,7 +22,6 @@ from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.tree import apply_overrides, complete_tree, read_tree
 from mtkit.text.lines import list_of_texts, require_path
-from mtkit.training.config import TrackerName
 
 RESTORE = "undo the change, or restore it from a copy; nothing was changed"  # remedy for a damaged one
 RECIPE, VERSION = "recipe.yaml", "version.json"  # names in a run folder
@@ -127,7 +125,7 @@ def build_recipe(tree: LocatedValue, errors: Sequence[str], *, is_written: bool 
     Raises:
         RecipeError: there are errors; the message lists all of them.
     """
-    _read_former_trackers(tree)
+    _convert_former_trackers(tree)
     corpus, root = tree.at("corpus"), tree.at("corpus.root")
     if corpus is not None and root is not None and isinstance(root.value, str):
         with suppress(ValueError):  # an unset variable is reported where the value of corpus.root is checked
@@ -152,12 +150,12 @@ def check_overrides(overrides: Sequence[str]) -> None:
     build_recipe(apply_overrides(tree, overrides, Path.cwd(), errors), errors)
 
 
-def _read_former_trackers(tree: LocatedValue) -> None:
+def _convert_former_trackers(tree: LocatedValue) -> None:
     """Turn `tensorboard`, `wandb` and `mlflow`, true or false in recipes before `training.trackers`, into its items."""
     training, stated = tree.at("training"), tree.at("training.trackers")
     if training is None or not isinstance(training.value, dict):
         return
-    former = {name: training.value[name] for name in get_args(TrackerName) if name in training.value}
+    former = {name: training.value[name] for name in ("tensorboard", "wandb", "mlflow") if name in training.value}
     former = {name: each for name, each in former.items() if isinstance(each.value, bool)}
     if former and (stated is None or isinstance(stated.value, list)):
         kept = [each for each in (stated.value if stated else []) if each.value not in former]

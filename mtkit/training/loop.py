@@ -25,8 +25,8 @@ from mtkit.training.checkpoints.checkpoint import (
     verify_checkpoint,
 )
 from mtkit.training.learner import Learner
-from mtkit.training.monitoring.log import log_to_trackers
 from mtkit.training.monitoring.meter import LossSums
+from mtkit.training.monitoring.trackers import log_to_trackers
 from mtkit.training.numerics import deterministic_algorithms
 from mtkit.training.oom import explain_oom
 from mtkit.training.progress import Progress, ScoredUpdate

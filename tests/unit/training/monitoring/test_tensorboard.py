@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from mtkit.errors import Interrupted, MissingExtraError
-from mtkit.training.monitoring.log import TensorBoard, scalars
+from mtkit.training.monitoring.trackers import TensorBoard, scalars
 from tests.toy.training import signal_at, toy_config, toy_train
 
 

@@ -6,13 +6,14 @@ import signal
 import socket
 import sys
 from types import ModuleType, SimpleNamespace
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import pytest
 
 from mtkit.errors import Interrupted, MissingExtraError
 from mtkit.pipeline import stages
-from mtkit.training.monitoring import log
+from mtkit.training.config import TrackerName
+from mtkit.training.monitoring import trackers
 from tests.toy import runs
 from tests.toy.training import events, signal_at, toy_config, toy_train
 
@@ -30,13 +31,17 @@ class RecordingRun:
         self.is_finished = True
 
 
-@pytest.mark.parametrize("name", ["tensorboard", "wandb", "mlflow"])
+def test_every_name_has_a_tracker():
+    assert set(trackers.TRACKERS) == set(get_args(TrackerName))
+
+
+@pytest.mark.parametrize("name", trackers.TRACKERS)
 def test_a_missing_package_is_found_before_any_work(tmp_path, monkeypatch, name):
     monkeypatch.setattr(importlib.util, "find_spec", lambda found: None if found == name else object())
     monkeypatch.delitem(sys.modules, name, raising=False)
     runs.write_all(tmp_path)
     with pytest.raises(MissingExtraError, match=rf"^this needs the package {name}: pip install 'mtkit\[{name}\]'$"):
-        stages.train(runs.toy(tmp_path, f"training.{name}=true"), run_dir=tmp_path / "run")
+        stages.train(runs.toy(tmp_path, f"training.trackers=[{name}]"), run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -62,11 +67,11 @@ def test_the_telemetry_of_mlflow_is_off_when_it_is_imported(tmp_path, monkeypatc
     monkeypatch.delenv("MLFLOW_DISABLE_TELEMETRY", raising=False)
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(MissingExtraError):
-        log.Mlflow(tmp_path, "run", 0)
+        trackers.Mlflow(tmp_path, "run", 0)
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "true"
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "false")
     with pytest.raises(MissingExtraError):
-        log.Mlflow(tmp_path, "run", 0)
+        trackers.Mlflow(tmp_path, "run", 0)
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "false"
 
 
@@ -112,7 +117,7 @@ def test_mlflow_in_a_local_folder(tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     for _ in range(2):
-        tracker = log.Mlflow(tmp_path, "toy", 0)
+        tracker = trackers.Mlflow(tmp_path, "toy", 0)
         tracker.log({"train/loss": 2.5}, 5)
         tracker.close()
     client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
@@ -125,7 +130,7 @@ def test_mlflow_in_a_local_folder(tmp_path, monkeypatch):
 def test_wandb_offline(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    tracker = log.Wandb(tmp_path, "toy", 0)
+    tracker = trackers.Wandb(tmp_path, "toy", 0)
     tracker.log({"train/loss": 2.5}, 5)
     tracker.close()
     assert list(tmp_path.rglob("*.wandb"))
