@@ -133,15 +133,7 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
     loader = build_loader(recipe, corpora.train, tokenizers, ranks=ranks)
     run = replace(run, recipe=with_updates_of_epochs(recipe, loader))
     result, learner = _run_training_loop(run, tokenizers, corpora, loader, ranks)
-    end = {
-        "update": result.update,
-        "seconds": round(result.seconds, 1),
-        "tokens_per_second": round(result.tokens_per_second, 1),
-        "reason": result.reason,
-        "best_update": result.best.update if result.best else None,
-        "numerics": learner.numerics.to_json(),
-    }
-    summary = training_summary(end, recipe.training.precision)
+    summary = training_summary({"update": result.update, **result.as_event()}, recipe.training.precision)
     if not result.finished:
         updates = f"{result.update:,} of {run.recipe.training.max_updates:,} updates"
         return TrainingOutcome(False, f"not finished: {updates}; run the same command again to resume", summary)

@@ -79,14 +79,14 @@ class Learner:
         Args:
             update: number of the update, from 1.
             lr_factor: of all rollbacks so far.
-            scheduled_update: the update of all that has an end, see TimeBudget; None: the same.
+            scheduled_update: of schedules that end at `max_updates`, which end with a time budget (see TimeBudget);
+                None: `update`.
         """
         self.optimiser.zero_grad(set_to_none=True)
         scheduled = update if scheduled_update is None else scheduled_update
         self.objective.set_update(scheduled)
-        return set_lr(
-            self.optimiser, self.schedule(scheduled if self.schedule.config.ends_at_max_updates else update) * lr_factor
-        )
+        rate = self.schedule(scheduled if self.schedule.config.ends_at_max_updates else update)
+        return set_lr(self.optimiser, rate * lr_factor)
 
     def scored_tokens(self, batches: Sequence[Batch]) -> int:
         """Return the number of scored tokens of an update, over its micro-batches and all ranks."""

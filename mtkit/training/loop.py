@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -45,6 +45,7 @@ class TrainingResult:
         best: None if there was no validation.
         seconds: time of all updates, without validation and saving.
         tokens_per_second: real source and target tokens.
+        numerics: record of numerics.py.
         weights: of the final model, on the CPU: the average, else the best, else the last; empty if not finished, and
             on all ranks except the first.
     """
@@ -55,7 +56,19 @@ class TrainingResult:
     best: ScoredUpdate | None
     seconds: float
     tokens_per_second: float
+    numerics: dict[str, Any]
     weights: dict[str, Tensor]
+
+    def as_event(self) -> dict[str, Any]:
+        """The fields of the log's event."""
+        return {
+            "reason": self.reason,
+            "finished": self.finished,
+            "best_update": self.best.update if self.best else None,
+            "seconds": round(self.seconds, 1),
+            "tokens_per_second": round(self.tokens_per_second, 1),
+            "numerics": self.numerics,
+        }
 
 
 def train(run: TrainingRun, loader: UpdateSource) -> TrainingResult:
@@ -128,50 +141,33 @@ def accumulate_gradients(learner: Learner, batches: Sequence[Batch], update: int
 
 def resume(run: TrainingRun) -> None:
     """Load the newest intact checkpoint, if there is one, and log where training continues."""
-    learner, log = run.learner, run.log
+    learner, log, config = run.learner, run.log, run.config
     limit_onednn_cache()
     learner.model.train()
-    checkpoint: Checkpoint | None = None
-    damaged: dict[Path, str] = {}
-    if run.ranks.is_first:
-        clean_up(run.checkpoints)
-        checkpoint, damaged = latest_valid(run.checkpoints)
-    # the first rank chooses the checkpoint of all ranks
-    update = -1 if checkpoint is None else checkpoint.state["progress"]["update"]
-    update = int(run.ranks.broadcast([update])[0])
-    if update >= 0 and not run.ranks.is_first:
-        checkpoint = read_checkpoint(checkpoint_path(run.checkpoints, update))
-    saved = Progress()
+    checkpoint = newest_checkpoint(run)
+    saved = Progress() if checkpoint is None else Progress.from_json(checkpoint.state["progress"])
+    update, run.progress = saved.update, saved
+    has_ended = update >= config.max_updates or saved.best_updates.should_stop(config.patience)
+    if not has_ended and (saved.budget is None or saved.budget.share < 1):  # else the model of the end is chosen again
+        run.progress = saved.with_metric(run.validation_fingerprint, run.former_fingerprint)
     if checkpoint is not None:
         learner.load(checkpoint.tensors)
         learner.load_scalar_state(checkpoint.state)
-        saved = Progress.from_json(checkpoint.state["progress"])
-    # validations by another metric are forgotten, unless training has ended and its model is chosen
-    config, budget, progress = run.config, saved.budget, saved
-    has_ended = saved.update >= config.max_updates or saved.best_updates.should_stop(config.patience)
-    if not has_ended and (budget is None or budget.share < 1):
-        progress = saved.with_metric(run.validation_fingerprint, run.former_fingerprint)
-    run.progress = progress
-    if checkpoint is not None:
-        log.rewind(progress.update, is_validated=progress.last_validated == progress.update)
-    for damaged_path, reason in damaged.items():
-        log.event("damaged", path=str(damaged_path), reason=reason)
-    if checkpoint is not None:
-        path = checkpoint_path(run.checkpoints, progress.update)
-        message = f"resuming from update {progress.update:,} (--fresh starts over)"
-        log.event("resume", progress.update, checkpoint=str(path), result=message)
+        log.rewind(update, is_validated=run.progress.last_validated == update)
+        result = f"resuming from update {update:,} (--fresh starts over)"
+        log.event("resume", update, checkpoint=str(checkpoint_path(run.checkpoints, update)), result=result)
         numerics = checkpoint.state.get("numerics", {})
         learner.numerics.use_same_library(numerics)
         if changes := learner.numerics.changes_since(numerics):
-            message = f"{', '.join(changes)}: the weights will differ in rounding from those of an unchanged training"
-            log.event("numerics_changed", progress.update, result=message)
-    if saved.best_updates != progress.best_updates:
-        message = "the validation set or metric changed; best-checkpoint tracking was reset"
-        log.event("metric_changed", progress.update, result=message)
+            result = f"{', '.join(changes)}: the weights will differ in rounding from those of an unchanged training"
+            log.event("numerics_changed", update, result=result)
+    if saved.best_updates != run.progress.best_updates:
+        result = "the validation set or metric changed; best-checkpoint tracking was reset"
+        log.event("metric_changed", update, result=result)
     log.event(
         "begin",
-        progress.update,
-        max_updates=run.config.scheduled_updates,
+        update,
+        max_updates=config.scheduled_updates,
         precision=learner.precision.name,
         device=str(learner.device),
         numerics=learner.numerics.to_json(),
@@ -179,31 +175,37 @@ def resume(run: TrainingRun) -> None:
     )
 
 
+def newest_checkpoint(run: TrainingRun) -> Checkpoint | None:
+    """Read the newest intact checkpoint, which the first rank chooses for all, and log the damaged ones."""
+    checkpoint: Checkpoint | None = None
+    if run.ranks.is_first:
+        clean_up(run.checkpoints)
+        checkpoint, damaged = latest_valid(run.checkpoints)
+        for path, reason in damaged.items():
+            run.log.event("damaged", path=str(path), reason=reason)
+    update = -1 if checkpoint is None else checkpoint.state["progress"]["update"]
+    update = int(run.ranks.broadcast([update])[0])
+    if update >= 0 and not run.ranks.is_first:
+        checkpoint = read_checkpoint(checkpoint_path(run.checkpoints, update))
+    return checkpoint
+
+
 def finish(run: TrainingRun) -> TrainingResult:
     """Return the result of a training that has ended, or whose time is over, and log it."""
     progress, reason = run.progress, run.stop_reason() or ""
     finished = reason != "max_hours"
-    best = next(iter(progress.best_updates.ranked), None)
     tokens = progress.src_tokens + progress.tgt_tokens
     result = TrainingResult(
         finished=finished,
         reason=reason,
         update=progress.update,
-        best=best,
+        best=next(iter(progress.best_updates.ranked), None),
         seconds=progress.seconds,
         tokens_per_second=tokens / max(progress.seconds, 1e-9),
+        numerics=run.learner.numerics.to_json(),
         weights=final_weights(run) if finished else {},
     )
-    run.log.event(
-        "end",
-        progress.update,
-        reason=reason,
-        finished=finished,
-        best_update=best.update if best else None,
-        seconds=round(result.seconds, 1),
-        tokens_per_second=round(result.tokens_per_second, 1),
-        numerics=run.learner.numerics.to_json(),
-    )
+    run.log.event("end", progress.update, **result.as_event())
     return result
 
 

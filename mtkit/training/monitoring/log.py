@@ -11,19 +11,19 @@ A line is `{"time": seconds since 1970, "event": name, "update": number or null,
 | train | loss, learning_rate, grad_norm, padding_efficiency, memory_gb, teacher_forcing_ratio, modules, |
 | | the objective's extra losses, tokens_per_second, seconds_per_update, seconds, processor_seconds, |
 | | seconds_left, scheduled_update (with a time budget: of the max_updates of `begin`) |
-| validation | nll, perplexity, bleu, command, sample [src, hyp, ref], token_accuracy, ece, reliability, is_best, |
-| | seconds |
+| validation | nll, perplexity, bleu, command, nll_by_set, bleu_by_set, sample [src, hyp, ref], token_accuracy, ece, |
+| | reliability, is_best, seconds |
 | command | result: the shell command of validations, before it first runs |
 | validation_command | result: a sentence about a failure |
 | checkpoint | path |
 | damaged | path, reason |
-| nonfinite | loss, grad_norm, samples, path |
+| nonfinite | loss, grad_norm, seed, samples, path |
 | diverged | checkpoint, lr_factor |
 | out_of_memory | max_padded_tokens: sentences × longest side to which micro-batches are split from then on |
 | busy | result: a sentence about other processes on the cores, once |
-| tracker | result: a sentence about a failure of wandb or mlflow |
+| tracker | result: a sentence about a failure of a tracker |
 | interrupted | signal |
-| end | reason, finished, best_update, seconds, tokens_per_second |
+| end | reason, finished, best_update, seconds, tokens_per_second, numerics |
 
 `token_accuracy` is the fraction of reference tokens that are the most probable ones with teacher forcing, `ece` the
 expected calibration error and `reliability` its table (see evaluation/calibration.py). `padding_efficiency` is the
