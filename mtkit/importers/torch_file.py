@@ -155,7 +155,8 @@ class _Reader:
             elif name == "BINPERSID":
                 stack.append(self._stored(stack.pop()))
             elif name == "REDUCE":
-                arguments, function = stack.pop(), stack.pop()
+                arguments = stack.pop()
+                function = stack.pop()
                 stack.append(self._built(function, arguments))
             elif name == "BUILD":  # attributes of a table, such as the versions of torch's modules
                 stack.pop()

@@ -277,7 +277,8 @@ def dry_run_report(recipe: Recipe) -> str:
         ComputeError: weights and gradients do not fit into the memory of this machine.
         DataError: `tokenizer.vocab_size` leaves no token for text.
     """
-    before, trial = read_cpu_times(), TrialTraining.of(recipe)
+    before = read_cpu_times()
+    trial = TrialTraining.of(recipe)
     recipe, cost, parameters = trial.recipe, trial.cost(), trial.parameters
     training, tokenizer = recipe.training, recipe.tokenizer
     updates, is_on_cpu = planned_updates(recipe), trial.learner.device.type == "cpu"
@@ -316,7 +317,8 @@ def estimate_training(recipe: Recipe, measured: dict[str, float]) -> TrainingEst
         measured: seconds of a micro-batch by what they depend on; a new one is measured and added, so that equal
             models have equal times.
     """
-    before, trial = read_cpu_times(), TrialTraining.of(recipe)
+    before = read_cpu_times()
+    trial = TrialTraining.of(recipe)
     recipe, training, updates = trial.recipe, trial.recipe.training, planned_updates(trial.recipe)
     # everything that the time of a micro-batch depends on; dropout and label smoothing are not among it
     keys = recipe.model, recipe.tokenizer, training.objective, training.decoder_input, training.precision

@@ -186,7 +186,8 @@ class TrainingRun:
         update = self.progress.update
         if update % self.config.log_every and not self.stop_reason():
             return
-        fields, self._meter = self._meter.read(), ThroughputMeter(self._watch)
+        fields = self._meter.read()
+        self._meter = ThroughputMeter(self._watch)
         by_updates = (self.config.max_updates - update) * fields["seconds_per_update"]
         others = {
             **{name: round(value, 1) for name, value in self._watch.times.items()},
@@ -214,7 +215,8 @@ class TrainingRun:
         if self.budget.is_spent and not self.budget.has_time_to_validate():
             return  # the last weights become the model
         watch = Stopwatch()
-        validation, seconds = self._validate_model(self.validator, update), round(watch.seconds, 2)
+        validation = self._validate_model(self.validator, update)
+        seconds = round(watch.seconds, 2)
         self.progress = replace(self.progress, validation_seconds=self.progress.validation_seconds + seconds)
         if validation is None:
             raise self._interrupted()

@@ -373,7 +373,8 @@ def load_scorer(
     options = options or TranslationOptions()
     if threads is not None:
         set_num_threads(threads)
-    device, loaded = device_name(device), _read(models)  # errors of the device come first
+    device = device_name(device)  # its errors come first
+    loaded = _read(models)
     for one in loaded:
         _require_decoder(one)
         if one.metadata.is_language_model and with_source:
