@@ -28,9 +28,9 @@ from mtkit.inference.packing import (
 )
 from mtkit.inference.support import CpuType
 from mtkit.layers.config import NoNormConfig, SinusoidalConfig
+from mtkit.layers.sizes import alignment_layer
 from mtkit.models.transformer.config import sharing_order
 
-FREQUENCY_BASE = 10_000.0  # of sinusoidal positions
 ACTIVATIONS = {"relu": CONSTANTS["RELU"], "gelu": CONSTANTS["GELU"], "silu": CONSTANTS["SILU"]}
 
 
@@ -49,9 +49,7 @@ class PackedStack:
         order = sharing_order(f"{side}_sharing", getattr(config, f"{side}_sharing"), count)
         self._config = config
         layers = [self._layer(f"{side}.{index}", is_decoder, packer) for index in range(max(order) + 1)]
-        # The layer whose attention is closest to a word alignment: the last but one (Garg et al. 2019, sec. 5).
-        alignment_layer = max(0, count - 2)
-        self.source_heads: int = layers[order[alignment_layer]].source_heads
+        self.source_heads: int = layers[order[alignment_layer(count)]].source_heads
         positions = getattr(config, f"{side}_positions")
         scale = 1 / math.sqrt(head_dim) if config.scaled_attention else 1.0
         is_pre_norm = not config.residual.ends_with_norm
@@ -66,7 +64,7 @@ class PackedStack:
             d_model=config.d_model,
             head_dim=head_dim,
             rotate_halves=positions.acts_in_attention and positions.rotate_half,
-            alignment_layer=alignment_layer,
+            alignment_layer=alignment_layer(count),
         )
 
     def _layer(self, name: str, is_decoder: bool, packer: Packer) -> ctypes.Structure:
@@ -129,7 +127,7 @@ class PositionTables:
         config, width = self.positions, self._d_model
         if isinstance(config, SinusoidalConfig):
             exponent = np.arange(0, width, 2, dtype=np.float32) / np.float32(config.divisor(width))
-            frequency = np.exp(np.float32(-math.log(FREQUENCY_BASE)) * exponent)
+            frequency = np.exp(np.float32(-math.log(config.base)) * exponent)
             angle = (pos + config.offset)[:, None] * frequency  # [P, D/2]
             waves = (np.sin(angle), np.cos(angle))
             is_concatenated = config.layout == "concatenated"

@@ -101,6 +101,7 @@ class SinusoidalConfig(PositionConfigBase):
 
     kind: Literal["sinusoidal"] = "sinusoidal"
     builds: ClassVar[str] = "layers.positions:Sinusoidal"
+    base: ClassVar[float] = 10_000.0  # of the wavelengths
     # Order of the numbers: interleaved alternates sines and cosines, concatenated has all sines first. Default:
     # interleaved, as in the paper; concatenated is that of Marian and fairseq, for models of theirs.
     layout: Literal["interleaved", "concatenated"] = "interleaved"

@@ -82,9 +82,6 @@ def relative_distance(q_pos: Tensor, k_pos: Tensor) -> Tensor:
     return q_pos.unsqueeze(-1) - k_pos.unsqueeze(-2)
 
 
-FREQUENCY_BASE = 10_000.0  # of sinusoidal positions
-
-
 class Sinusoidal(Position):
     """PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos of the same, added to the embeddings.
 
@@ -98,7 +95,7 @@ class Sinusoidal(Position):
     def __init__(self, config: SinusoidalConfig, d_model: int, heads: Heads, *, causal: bool) -> None:
         super().__init__(config, d_model, heads, causal=causal)
         exponent = torch.arange(0, d_model, 2, dtype=torch.float32) / config.divisor(d_model)  # [D/2]
-        self.register_buffer("frequency", torch.exp(-math.log(FREQUENCY_BASE) * exponent), persistent=False)
+        self.register_buffer("frequency", torch.exp(-math.log(config.base) * exponent), persistent=False)
         self.d_model, self.offset = d_model, config.offset
         self.concatenated = config.layout == "concatenated"
 

@@ -1,4 +1,4 @@
-"""Sizes of layers: ranges of keys, and the heads of attention with their reshapes."""
+"""Sizes of layers: ranges of keys, the heads of attention with their reshapes, and the layer of the alignment."""
 
 from __future__ import annotations
 
@@ -49,6 +49,11 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     """[B, T, H·K] -> [B, H, T, K]."""
     batch, length, width = x.shape
     return x.view(batch, length, num_heads, width // num_heads).transpose(1, 2)
+
+
+def alignment_layer(num_layers: int) -> int:
+    """The decoder layer whose attention is closest to a word alignment: the last but one (Garg et al. 2019, sec. 5)."""
+    return max(0, num_layers - 2)
 
 
 PositiveWidth = Annotated[int, Limits(gt=0, le=100_000)]  # of a vector; also numbers of heads. GPT-3 has 12,288

@@ -14,6 +14,7 @@ from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.attention import AttentionParts, SelfAttention, SoftmaxAttention
 from mtkit.layers.cache import BatchedState, KVCache, to_hypotheses, to_sentences
 from mtkit.layers.norms import apply_norm
+from mtkit.layers.sizes import alignment_layer
 from mtkit.layers.softmax import apply_mask, causal
 from mtkit.models.embeddings import Embedding
 from mtkit.models.interface import State, Step, TranslationModel
@@ -111,7 +112,7 @@ class DecoderOnly(TranslationModel):
         self.layers = layers
         self.final_norm = final_norm
         self.output = output
-        self.alignment_layer = max(0, len(layers.order) - 2)  # as in the encoder-decoder Transformer
+        self.alignment_layer = alignment_layer(len(layers.order))
 
     def decode_states(self, source: Source, target: Target) -> Tensor:
         """Decoder states [B, T, D] of the target, each given the source and the reference prefix."""

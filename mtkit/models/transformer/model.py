@@ -11,6 +11,7 @@ from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.attention import CrossAttention, TokenMixer
 from mtkit.layers.cache import BatchedState, KVCache, to_hypotheses
 from mtkit.layers.norms import apply_norm
+from mtkit.layers.sizes import alignment_layer
 from mtkit.layers.softmax import additive_mask
 from mtkit.models.embeddings import Embedding
 from mtkit.models.interface import State, Step, TranslationModel
@@ -61,8 +62,7 @@ class Transformer(TranslationModel):
         self.encoder_norm = encoder_norm
         self.decoder_norm = decoder_norm
         self.output = output
-        # The layer whose attention is closest to a word alignment: the last but one (Garg et al. 2019, sec. 5).
-        self.alignment_layer = max(0, len(decoder.order) - 2)
+        self.alignment_layer = alignment_layer(len(decoder.order))
 
     def encode(self, source: Source) -> Tensor:
         """Encoder states [B, S, D]."""
