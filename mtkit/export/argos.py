@@ -57,7 +57,7 @@ def export_argos(model: Path, output: Path, *, check_file: Path | None = None) -
         _check_text(loaded, pieces, sample_lines(model, loaded, check_file).lines)
         with write_atomically(output) as temporary:
             _write_package(temporary, folder / "model", loaded, pieces)
-    return "\n".join([summary, LEFT_TO_ARGOS, *lost_settings("argos", loaded.metadata.search)])
+    return "\n".join([summary, LEFT_TO_ARGOS, *lost_settings("argos", "Argos Translate", loaded.metadata.search)])
 
 
 def _is_mtkit_package(path: Path) -> bool:

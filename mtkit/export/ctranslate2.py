@@ -92,7 +92,7 @@ def export_ctranslate2(model: Path, folder: Path, *, check_file: Path | None = N
     told = ", ".join(f"{name}={value}" for name, value in options("ctranslate2", search).items())
     limits = stated(search, ["max_length", "min_length"])
     callers = f"CTranslate2 has the search settings of each call; this model's are {told}; limits of length: {limits}"
-    return "\n".join([result, callers, *lost_settings("ctranslate2", search)])
+    return "\n".join([result, callers, *lost_settings("ctranslate2", "CTranslate2", search)])
 
 
 def convert(model: Path, folder: Path, *, check_file: Path | None = None) -> str:

@@ -19,7 +19,7 @@ from mtkit.model_folder.folder import LoadedModel
 from mtkit.recipe.paths import to_plain
 from mtkit.search.config import SearchConfig
 from mtkit.search.interface import SearchRequest
-from mtkit.search.support import Engine, unsupported
+from mtkit.search.support import ExportTarget, unsupported
 from mtkit.text.lines import read_lines
 from mtkit.translate.engine import special_ids
 
@@ -127,24 +127,16 @@ def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: Sampl
     return "\n".join(sentences)
 
 
-NAMES: dict[Engine, str] = {
-    "ctranslate2": "CTranslate2",
-    "huggingface": "transformers",
-    "argos": "Argos Translate",
-    "onnx": "a program that runs the ONNX model",
-}
-
-
 def stated(search: SearchConfig, keys: Iterable[str]) -> str:
     """Keys of a search with their values, as overrides of a recipe state them."""
     values = {key: to_plain(getattr(search, key)) for key in keys}
     return ", ".join(f"search.{key}={json.dumps(value)}" for key, value in values.items())
 
 
-def lost_settings(engine: Engine, search: SearchConfig, more: Iterable[str] = ()) -> list[str]:
+def lost_settings(target: ExportTarget, program: str, search: SearchConfig, more: Iterable[str] = ()) -> list[str]:
     """A sentence that names the keys of a search which an export loses, `more` among them; none: nothing is lost."""
-    keys = list(dict.fromkeys([*unsupported(engine, search), *more]))
-    return [f"not computed by {NAMES[engine]}: {stated(search, keys)}"] if keys else []
+    keys = list(dict.fromkeys([*unsupported(target, search), *more]))
+    return [f"not computed by {program}: {stated(search, keys)}"] if keys else []
 
 
 def _translate(loaded: LoadedModel, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:

@@ -59,7 +59,7 @@ def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = N
         result = check_equivalence(loaded, runner, sample)
     stored = loaded.metadata.search
     cut = [] if search.max_length == stored.max_length else ["max_length"]
-    return "\n".join([result, *lost_settings("huggingface", stored, cut)])
+    return "\n".join([result, *lost_settings("huggingface", "transformers", stored, cut)])
 
 
 def _check(loaded: LoadedModel) -> TransformerConfig:

@@ -146,7 +146,7 @@ def export_onnx(model: Path, folder: Path, *, check_file: Path | None = None) ->
             _trace(loaded.model, temporary)
         write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
         result = check_equivalence(loaded, OnnxRunner(temporary, loaded.tokenizers), sample)
-    return "\n".join([result, *lost_settings("onnx", loaded.metadata.search)])
+    return "\n".join([result, *lost_settings("onnx", "a program that runs the ONNX model", loaded.metadata.search)])
 
 
 def _trace(model: Any, folder: Path) -> None:

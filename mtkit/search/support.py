@@ -2,29 +2,26 @@
 
 A cell is a function of the search and of the key's value. It returns the engine's options for it, by name; None: the
 engine does not compute this value. An engine computes nothing that has no cell. A new key of SearchConfig
-needs no row while every engine but the reference implementation is to refuse it: it counts as off at its default.
+needs no row while every engine but the reference implementation is to refuse it: its default is then its neutral value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from mtkit.search.config import BeamConfig, LengthLimit, SamplingConfig, SearchConfig
 from mtkit.search.length_penalty import Average
 
-Engine = Literal["native", "ctranslate2", "huggingface", "argos", "onnx"]
+ExportTarget = Literal["ctranslate2", "onnx", "huggingface", "argos"]
+Engine = Literal["native", ExportTarget]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 Options = Mapping[str, Any]
 Cell = Callable[[SearchConfig, Any], Options | None]
 
 FIXED_TOKENS = 2  # that transformers' maximum length counts and ours does not: the decoder's first one, and the end
 EXACT_PATIENCE = 1e6  # transformers' "never": the search ends when the bound of the score says so
-
-
-def _no_cell(search: SearchConfig, value: Any) -> None:
-    """A key that the engine does not compute."""
 
 
 def _any(search: SearchConfig, value: Any) -> Options:
@@ -62,39 +59,34 @@ def _transformers_patience(search: SearchConfig, value: float) -> Options | None
     return {"early_stopping": "never"} if value >= EXACT_PATIENCE else None
 
 
-_SAMPLING_KEYS = ("kind", "temperature", "top_k", "top_p", "epsilon", "num_samples", "seed")
+# the keys of sampling that an engine computes; a search with another one is refused
+NATIVE_SAMPLING = ("kind", "temperature", "top_k", "top_p", "epsilon", "num_samples", "seed")
+TRANSFORMERS_SAMPLING = {"temperature": "temperature", "top_k": "top_k", "top_p": "top_p", "epsilon": "epsilon_cutoff"}
+
+
+def _samples_only_by(method: Any, keys: Iterable[str]) -> bool:
+    """Return whether a method is sampling, and all of its keys but these have their defaults."""
+    return isinstance(method, SamplingConfig) and all(
+        key.name in keys or getattr(method, key.name) == key.default for key in fields(method)
+    )
 
 
 def _native_method(search: SearchConfig, value: Any) -> Options | None:
-    is_known = isinstance(value, SamplingConfig) and _has_only(value, _SAMPLING_KEYS)
-    return {} if is_known or value == BeamConfig() else None
-
-
-def _has_only(value: Any, keys: Sequence[str]) -> bool:
-    """Return whether other keys of a configuration have their defaults, so that a new one is refused."""
-    return all(key.name in keys or getattr(value, key.name) == key.default for key in fields(value))
+    return {} if value == BeamConfig() or _samples_only_by(value, NATIVE_SAMPLING) else None
 
 
 def _transformers_method(search: SearchConfig, value: Any) -> Options | None:
     """transformers truncates one distribution after another, and returns all samples."""
     if value == BeamConfig():
         return {}
-    if not isinstance(value, SamplingConfig) or not _has_only(value, _SAMPLING_KEYS):
+    if not _samples_only_by(value, ("kind", "num_samples", "seed", *TRANSFORMERS_SAMPLING)):
         return None
-    if value.num_samples != search.n_best:
+    if value.num_samples != search.n_best or (value.top_k > 0) + (value.top_p < 1) + (value.epsilon > 0) > 1:
         return None
-    if sum((value.top_k > 0, value.top_p < 1, value.epsilon > 0)) > 1:
-        return None
-    return {
-        "do_sample": True,
-        "temperature": value.temperature,
-        "top_k": value.top_k,
-        "top_p": value.top_p,
-        "epsilon_cutoff": value.epsilon,
-    }
+    return {"do_sample": True, **{theirs: getattr(value, ours) for ours, theirs in TRANSFORMERS_SAMPLING.items()}}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Row:
     """A search key, in each engine.
 
@@ -104,68 +96,69 @@ class Row:
     """
 
     neutral: Any
+    cells: Mapping[Engine, Cell] = field(default_factory=dict)
     wraps_search: bool = False
-    native: Cell = _no_cell
-    ctranslate2: Cell = _no_cell
-    huggingface: Cell = _no_cell
-    argos: Cell = _no_cell
-    onnx: Cell = _no_cell
+
+    def options(self, engine: Engine, search: SearchConfig, value: Any) -> Options | None:
+        """The engine's options for the key's value; None: the engine does not compute it."""
+        return self.cells[engine](search, value) if engine in self.cells else None
 
 
 TABLE: dict[str, Row] = {
     "beam_size": Row(
-        neutral=1, native=_any, ctranslate2=_named("beam_size"), huggingface=_named("num_beams"), argos=_only(4)
+        1, {"native": _any, "ctranslate2": _named("beam_size"), "huggingface": _named("num_beams"), "argos": _only(4)}
     ),
     "n_best": Row(
-        neutral=1, native=_any, ctranslate2=_named("num_hypotheses"), huggingface=_named("num_return_sequences")
+        1, {"native": _any, "ctranslate2": _named("num_hypotheses"), "huggingface": _named("num_return_sequences")}
     ),
-    "length_penalty": Row(neutral=0.0, native=_any, ctranslate2=_alpha, huggingface=_alpha, argos=_only(0.2)),
+    "length_penalty": Row(0.0, {"native": _any, "ctranslate2": _alpha, "huggingface": _alpha, "argos": _only(0.2)}),
     # CTranslate2 has limits for a call, which depend on its sources
     "max_length": Row(
-        neutral=None, native=_any, ctranslate2=_any, huggingface=_transformers_limit("max_length", FIXED_TOKENS)
+        None, {"native": _any, "ctranslate2": _any, "huggingface": _transformers_limit("max_length", FIXED_TOKENS)}
     ),
     "min_length": Row(
-        neutral=LengthLimit(), native=_any, ctranslate2=_any, huggingface=_transformers_limit("min_length", 1)
+        LengthLimit(), {"native": _any, "ctranslate2": _any, "huggingface": _transformers_limit("min_length", 1)}
     ),
     "early_stopping": Row(
-        neutral=True,
-        native=_named("stops_early"),
-        ctranslate2=_only(True),
-        huggingface=_named("early_stopping"),
+        True, {"native": _named("stops_early"), "ctranslate2": _only(True), "huggingface": _named("early_stopping")}
     ),
     "patience": Row(
-        neutral=1.0,
-        native=lambda search, value: {"enough_ends": value * search.num_hypotheses},
-        ctranslate2=_named("patience"),
-        huggingface=_transformers_patience,
+        1.0,
+        {
+            "native": lambda search, value: {"enough_ends": value * search.num_hypotheses},
+            "ctranslate2": _named("patience"),
+            "huggingface": _transformers_patience,
+        },
     ),
-    "coverage_penalty": Row(neutral=0.0, native=_named("coverage_weight")),
+    "coverage_penalty": Row(0.0, {"native": _named("coverage_weight")}),
     "no_repeat_ngram": Row(
-        neutral=0,
-        native=_named("no_repeat_ngram"),
-        ctranslate2=_named("no_repeat_ngram_size"),
-        huggingface=_named("no_repeat_ngram_size"),
+        0,
+        {
+            "native": _named("no_repeat_ngram"),
+            "ctranslate2": _named("no_repeat_ngram_size"),
+            "huggingface": _named("no_repeat_ngram_size"),
+        },
     ),
     # CTranslate2 penalises logits, whose signs differ; so does transformers where it samples, and log-probabilities in
     # beam search
     "repetition_penalty": Row(
-        neutral=1.0,
-        native=lambda search, value: {"repetition_penalty": value if value > 1 else 0.0},
-        huggingface=lambda search, value: None if search.is_single_path else {"repetition_penalty": value},
+        1.0,
+        {
+            "native": lambda search, value: {"repetition_penalty": value if value > 1 else 0.0},
+            "huggingface": lambda search, value: None if search.is_single_path else {"repetition_penalty": value},
+        },
     ),
     # transformers excludes the token by its id, as all that are never generated
     "allow_unknown": Row(
-        neutral=True, native=_any, ctranslate2=lambda search, value: {"disable_unk": not value}, huggingface=_any
+        True, {"native": _any, "ctranslate2": lambda search, value: {"disable_unk": not value}, "huggingface": _any}
     ),
-    "split_long_lines": Row(neutral=False, wraps_search=True, native=_any),
-    "retry_loops": Row(neutral=False, wraps_search=True, native=_any),
+    "split_long_lines": Row(False, {"native": _any}, wraps_search=True),
+    "retry_loops": Row(False, {"native": _any}, wraps_search=True),
     "method": Row(
-        neutral=BeamConfig(),
-        native=_native_method,
-        ctranslate2=_only(BeamConfig()),
-        huggingface=_transformers_method,
+        BeamConfig(),
+        {"native": _native_method, "ctranslate2": _only(BeamConfig()), "huggingface": _transformers_method},
     ),
-    "rerank": Row(neutral=None, native=_any),
+    "rerank": Row(None, {"native": _any}),
 }
 
 
@@ -173,7 +166,7 @@ def rows(search: SearchConfig) -> dict[str, Row]:
     """The row of each key that is not ignored because of another one, in the order of the table."""
     defaults = {key.name: key.default for key in fields(search)}
     known = {name: row for name, row in TABLE.items() if name in defaults}
-    added = {name: Row(neutral=default) for name, default in defaults.items() if name not in known}
+    added = {name: Row(default) for name, default in defaults.items() if name not in known}
     ignored = search.ignored_keys()
     return {name: row for name, row in {**known, **added}.items() if name not in ignored}
 
@@ -182,7 +175,7 @@ def options(engine: Engine, search: SearchConfig) -> dict[str, Any]:
     """The options of an engine for a search, by its names; those of keys that it does not compute are left out."""
     chosen: dict[str, Any] = {}
     for name, row in rows(search).items():
-        chosen |= getattr(row, engine)(search, getattr(search, name)) or {}
+        chosen |= row.options(engine, search, getattr(search, name)) or {}
     return chosen
 
 
@@ -193,5 +186,5 @@ def unsupported(engine: Engine, search: SearchConfig, *, with_wrappers: bool = T
         for name, row in rows(search).items()
         if (with_wrappers or not row.wraps_search)
         and getattr(search, name) != row.neutral
-        and getattr(row, engine)(search, getattr(search, name)) is None
+        and row.options(engine, search, getattr(search, name)) is None
     ]

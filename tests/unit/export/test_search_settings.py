@@ -15,7 +15,7 @@ from mtkit.export.ctranslate2 import search_options
 from mtkit.export.equivalence import lost_settings
 from mtkit.importers.foreign_folder import Fields
 from mtkit.importers.generation import search_config
-from mtkit.search.config import SearchConfig
+from mtkit.search.config import SamplingConfig, SearchConfig
 from mtkit.search.length_penalty import Average
 from mtkit.search.support import ENGINES, TABLE, Engine, options, unsupported
 from mtkit.text.vocab import Vocab
@@ -46,7 +46,7 @@ def test_what_hugging_face_export_writes_comes_back_and_the_rest_is_named(count:
         written = Fields(Path("generation_config.json"), {**options("huggingface", search), "bad_words_ids": banned})
         tgt: Any = SimpleNamespace(vocab=VOCAB, before=[])
         again, notes = search_config(Fields(Path("config.json"), {}), written, tgt, has_output_bias=True)
-        named = names_in(lost_settings("huggingface", search))
+        named = names_in(lost_settings("huggingface", "transformers", search))
         if any("do_sample" in each for each in notes):
             named |= {"method", "beam_size", "n_best"}
         if any("num_return_sequences" in each for each in notes):
@@ -74,9 +74,9 @@ def test_every_key_that_has_an_effect_is_told_or_named(count: int) -> None:
                 has_effect = getattr(search, key) != TABLE[key].neutral
                 others = [option for option in VALUES[key] if option != getattr(search, key)]
                 is_told = any(_options_with(engine, search, key, each) != told for each in others)
-                is_elsewhere = getattr(TABLE[key], engine)(search, getattr(search, key)) == {}
+                is_elsewhere = TABLE[key].options(engine, search, getattr(search, key)) == {}
                 assert not has_effect or is_told or is_elsewhere or key in named, (seed, engine, key)
-        named = names_in(lost_settings("onnx", search))
+        named = names_in(lost_settings("onnx", "ONNX", search))
         assert named == set(unsupported("onnx", search))
 
 
@@ -91,6 +91,20 @@ def test_the_table_has_every_key() -> None:
     assert list(VALUES) == [key.name for key in fields(SearchConfig)]
     assert TABLE.keys() == VALUES.keys()
     assert unsupported("native", SearchConfig()) == []
+
+
+@configuration
+class LaterSamplingConfig(SamplingConfig):
+    """Sampling with a truncation that no engine knows."""
+
+    top_a: float = 0.0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_new_key_of_sampling_is_refused_by_every_engine_unless_it_has_its_default(engine: Engine) -> None:
+    search, refusing = SearchConfig(method=LaterSamplingConfig()), {"ctranslate2", "argos", "onnx"}
+    assert ("method" in unsupported(engine, search)) == (engine in refusing)
+    assert "method" in unsupported(engine, replace(search, method=LaterSamplingConfig(top_a=0.5)))
 
 
 @configuration

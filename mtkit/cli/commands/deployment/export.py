@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from mtkit.cli.options import Model
+from mtkit.search.support import ExportTarget
 
 
 def export(
     model: Model,
-    to: Annotated[
-        Literal["ctranslate2", "onnx", "huggingface", "argos"], typer.Option("--to", help="Program or format.")
-    ],
+    to: Annotated[ExportTarget, typer.Option("--to", help="Program or format.")],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write; FILE.argosmodel for argos.")
     ],
@@ -29,18 +28,10 @@ def export(
     is exported; mtkit does not.
     """
     import sys
+    from importlib import import_module
 
     from mtkit.cli.printing import print_data
-    from mtkit.export.argos import export_argos
-    from mtkit.export.ctranslate2 import export_ctranslate2
-    from mtkit.export.huggingface import export_huggingface
-    from mtkit.export.onnx import export_onnx
 
-    write = {
-        "ctranslate2": export_ctranslate2,
-        "onnx": export_onnx,
-        "huggingface": export_huggingface,
-        "argos": export_argos,
-    }[to]
+    write = getattr(import_module(f"mtkit.export.{to}"), f"export_{to}")
     sys.stderr.write(write(model, output, check_file=check) + "\n")
     print_data([str(output)])
