@@ -138,8 +138,8 @@ _STRUCTURE = re.compile(rb"(\xef\xbb\xbf)?\s*(?:(?P<xml><\?xml\b|<!doctype\b|<TS
 _HEAD = 4096  # bytes in which structure is looked for
 REMEDIES = {  # for files of other programs
     ".pdf": "take its text out, for example with pdftotext",
-    **dict.fromkeys((".doc", ".odt", ".rtf"), "save it as .docx"),
-    **dict.fromkeys((".xls", ".xlsm", ".xlsx", ".ods", ".numbers"), "save it as .tsv"),
+    **dict.fromkeys((".doc", ".rtf"), "save it as .docx"),
+    **dict.fromkeys((".xls", ".xlsm", ".ods", ".numbers"), "save it as .xlsx or .tsv"),
     **dict.fromkeys((".jsonl", ".ndjson"), "add --jsonl-input, if each line is an object with a text"),
 }
 

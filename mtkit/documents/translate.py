@@ -45,7 +45,7 @@ class LineTranslation(Protocol):
         ...
 
 
-_NO_TEXT = re.compile(r"(?is)<(script|style)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>?")
+_NO_TEXT = re.compile(r"(?is)<(script|style)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>?|&\w+;")
 Translate = Callable[[Iterable[str]], Iterator[LineTranslation]]
 
 

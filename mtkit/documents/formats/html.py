@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mtkit.documents.format import XML_ENCODING, DocumentFormat
 from mtkit.documents.markup import escape_xml, html_attributes, html_tags, marked_content
@@ -84,7 +85,7 @@ _SUPERSETS = {
 class Html(DocumentFormat):
     """HTML pages and fragments."""
 
-    suffixes = (".html", ".htm", ".xhtml")
+    suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")
     has_references = True
 
     def units(self, stretch: str) -> list[TextUnit]:

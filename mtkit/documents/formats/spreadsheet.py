@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mtkit.documents.format import DocumentFormat
+from mtkit.documents.formats.office import Excel
 from mtkit.documents.markup import XmlCheck, XmlError
 from mtkit.errors import DataError, require_extra
 
@@ -32,12 +32,11 @@ _UNREADABLE = (
 _SAVE_AGAIN = "save it as .xlsx, or as .tsv with two columns"
 
 
-class Spreadsheet(DocumentFormat):
-    """Workbooks, of which the pairs are read."""
+class Spreadsheet(Excel):
+    """Workbooks, whose texts are translated, and whose first two columns are pairs."""
 
     suffixes = (".xlsx",)
-    has_pairs = is_archive = True
-    has_texts = False
+    has_pairs = True
 
     def file_pairs(self, path: Path) -> Iterator[tuple[int, str, str]]:
         """(row, source, target) of each row whose first two cells have text; numbers and dates are written as text.

@@ -51,7 +51,7 @@ def test_plain_text_is_a_document_of_the_server(server: Server) -> None:
     assert (len(lines), lines[1], lines[3]) == (4, "\r", "12")
     assert lines[0] == server.translate(q="the dog").json()["translatedText"] + "\r"
     assert ".txt" in server.client.get("/frontend/settings").json()["supportedFilesFormat"]
-    assert server.client.post("/translate_file", data=FIELDS, files={"file": ("a.xlsx", "x")}).status_code == 400
+    assert server.client.post("/translate_file", data=FIELDS, files={"file": ("a.xlsm", "x")}).status_code == 400
 
 
 def test_a_glossary_in_a_form(server: Server) -> None:

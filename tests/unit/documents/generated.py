@@ -16,6 +16,8 @@ from mtkit.documents.translate import DocumentReport, translate_document
 
 TEXT = "The old man sees a dog near his house & says <hello> to it: «Où est-il?» Straße 今日は don't"
 WORDS = TEXT.split()
+DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+SPREADSHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
 class Line(NamedTuple):
@@ -244,6 +246,89 @@ class Writer:
         head = "[Script Info]\nScriptType: v4.00+\n\n[V4+ Styles]\nFormat: Name, Fontsize\nStyle: x,20\n\n[Events]\n"
         return "\r\n".join([head + events, *self.several(line), ""]).encode()
 
+    def _runs(self, text_tag: str, run_tag: str, formats: list[str]) -> str:
+        """Runs of Office, in some of which the format differs."""
+
+        def run() -> str:
+            text = html.escape(self.text(3), quote=False) + self.rng.choice([" ", ""])
+            return f"<{run_tag}>{self.rng.choice(formats)}<{text_tag}>{text}</{text_tag}></{run_tag}>"
+
+        return "".join(self.several(run, 4))
+
+    def make_pptx(self) -> bytes:
+        formats = ["", '<a:rPr lang="en-US" dirty="0"/>', '<a:rPr lang="de" b="1"><a:solidFill/></a:rPr>']
+        blocks = [
+            lambda: f"<a:p>{self._runs('a:t', 'a:r', formats)}<a:endParaRPr/></a:p>",
+            lambda: f"<a:p>{self._runs('a:t', 'a:r', formats)}<a:br/>{self._runs('a:t', 'a:r', formats)}</a:p>",
+            lambda: '<a:p><a:fld type="slidenum"><a:rPr/><a:t>page 3</a:t></a:fld></a:p>',
+        ]
+
+        def part(name: str) -> str:
+            body = "".join(self.several(lambda: self.rng.choice(blocks)()))
+            body += "<a:p><a:r><a:t>A house</a:t></a:r></a:p>"
+            return f'<p:{name} xmlns:p="p" xmlns:a="{DRAWING}"><a:txBody>{body}</a:txBody></p:{name}>'
+
+        types = {"ppt/slides/slide1.xml": "presentationml.slide", "ppt/notes.xml": "presentationml.notesSlide"}
+        parts = dict(zip(types, (part("sld"), part("notes")), strict=True))
+        return zipped({"[Content_Types].xml": office_types(types), "ppt/presentation.xml": "<p/>", **parts})
+
+    def make_xlsx(self) -> bytes:
+        def escaped(tag: str) -> str:
+            return f"<{tag}>{html.escape(self.text(4), quote=False)}</{tag}>"
+
+        formats = ["", "<rPr><b/></rPr>", '<rPr><sz val="12"/></rPr>']
+        kinds = [
+            lambda: f"<si>{escaped('t')}</si>",
+            lambda: f"<si>{self._runs('t', 'r', formats)}<rPh sb='0' eb='1'><t>no text</t></rPh></si>",
+            lambda: "<si><t>Unit price</t></si>",
+        ]
+        shared = "".join([*self.several(lambda: self.rng.choice(kinds)()), "<si><t>A house</t></si>"])
+        cells = f'<c r="A1" t="inlineStr"><is>{escaped("t")}</is></c><c r="B1"><f>LEN("dog")</f><v>3</v></c>'
+        types = {
+            "xl/sharedStrings.xml": "spreadsheetml.sharedStrings",
+            "xl/sheet.xml": "spreadsheetml.worksheet",
+            "xl/table.xml": "spreadsheetml.table",
+        }
+        texts = (
+            f'<sst xmlns="{SPREADSHEET}">{shared}</sst>',
+            f'<worksheet xmlns="{SPREADSHEET}"><sheetData><row>{cells}</row></sheetData></worksheet>',
+            f'<table xmlns="{SPREADSHEET}"><tableColumn id="1" name="Unit price"/></table>',
+        )
+        return zipped({"[Content_Types].xml": office_types(types), **dict(zip(types, texts, strict=True))})
+
+    def make_odt(self) -> bytes:
+        def text(count: int = 4) -> str:
+            return html.escape(self.text(count), quote=False)
+
+        note = "<text:note><text:note-citation>1</text:note-citation><text:note-body>{}</text:note-body></text:note>"
+        kinds = [
+            lambda: f"<text:h>{text()}</text:h>",
+            lambda: f'<text:p>{text()} <text:span text:style-name="a">{text()}</text:span> {text()}</text:p>',
+            lambda: f"<text:p>{text()}<text:tab/>{text()}<text:s/>{text()}<text:line-break/>{text()}</text:p>",
+            lambda: f"<text:p>{text()}.{note.format(f'<text:p>{text()}</text:p>')} {text()}</text:p>",
+            lambda: f"<text:p><draw:frame><text:p>{text()}</text:p></draw:frame></text:p>",
+            lambda: "<text:p/><!-- text -->",
+        ]
+        body = "\n".join([*self.several(lambda: self.rng.choice(kinds)()), "<text:h>A house</text:h>"])
+        head = 'xmlns:office="o" xmlns:text="t" xmlns:draw="d"'
+        content = f"<office:document-content {head}><office:text>{body}</office:text></office:document-content>"
+        return zipped({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content})
+
+    def make_epub(self) -> bytes:
+        pages = {f"text/page {i}.xhtml": self.make_html().decode() for i in range(self.rng.randint(1, 3))}
+        items = "".join(
+            f'<item href="{name.replace(" ", "%20")}" media-type="application/xhtml+xml"/>' for name in pages
+        )
+        items += '<item href="picture.svg" media-type="image/svg+xml"/>'
+        items += '<item href="toc.ncx" media-type="application/x-dtbncx+xml"/>'
+        container = '<container><rootfiles><rootfile full-path="OPS/a.opf"/></rootfiles></container>'
+        package = f"<package><metadata><title>The dog</title></metadata><manifest>{items}</manifest></package>"
+        files = {"mimetype": "application/epub+zip", "META-INF/container.xml": container, "OPS/a.opf": package}
+        files |= {f"OPS/{name}": page for name, page in pages.items()}
+        files["OPS/picture.svg"] = "<svg><text>dog</text></svg>"
+        files["OPS/toc.ncx"] = f"<ncx><navLabel><text>{html.escape(self.text())}</text></navLabel></ncx>"
+        return zipped(files)
+
     def make_docx(self) -> bytes:
         import docx
 
@@ -258,6 +343,24 @@ class Writer:
         file = io.BytesIO()
         document.save(file)
         return file.getvalue()
+
+
+def zipped(files: dict[str, str]) -> bytes:
+    """An archive of these members."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return file.getvalue()
+
+
+def office_types(parts: dict[str, str]) -> str:
+    """The member [Content_Types].xml of an Office document with parts of these types."""
+    overrides = "".join(
+        f'<Override PartName="/{name}" ContentType="application/vnd.openxmlformats-officedocument.{kind}+xml"/>'
+        for name, kind in parts.items()
+    )
+    return f'<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">{overrides}</Types>'
 
 
 def members(content: bytes) -> dict[str, bytes]:

@@ -25,7 +25,7 @@ PLAIN = """
 """
 STRUCTURED = """
     config.xml a.yaml a.yml a.strings a.resw a.rst a.tex a.svg a.ini a.toml a.php a.py a.js a.adoc a.ftl
-    a.sub a.sbv a.epub a.log a.sgm a.xml.gz a.html.gz a.json.xz a.jsonl a.pdf a.doc a.rtf a.odt a.xlsx a.ods a.plist
+    a.sub a.sbv a.mobi a.log a.sgm a.xml.gz a.html.gz a.json.xz a.jsonl a.pdf a.doc a.rtf a.fodt a.xlsm a.ods a.plist
 """
 FORMAT = '''
 """A format of a test."""
@@ -71,7 +71,7 @@ def test_structured_files_are_refused_by_name(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("a.pdf", "pdftotext"), ("a.odt", "save it as .docx"), ("a.xlsx", "save it as .tsv"), ("a.jsonl", "--jsonl-input"),
+    [("a.pdf", "pdftotext"), ("a.rtf", "save it as .docx"), ("a.ods", "save it as .xlsx"), ("a.jsonl", "--jsonl-input"),
      ("a.srt.gz", "decompress the document, and give a.srt")],
 )  # fmt: skip
 def test_what_to_do_with_files_of_other_programs(name: str, hint: str) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gc
-import io
 import itertools
 import random
 import re
 import time
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ import pytest
 from mtkit.documents.formats.html import Html, InlineXml
 from mtkit.errors import MtkitError
 from tests.toy.sampling import sampled, thinned
-from tests.unit.documents.generated import same, translate, upper
+from tests.unit.documents.generated import DRAWING, SPREADSHEET, office_types, same, translate, upper, zipped
 
 WORDS = ["word ", " ", "  ", "\n", "\r", "\r\n", "\n\n", "\t", ". ", "&", "&amp;", '"', "'", "<", ">", "1", "{", "}"]
 HTML = [
@@ -161,6 +159,21 @@ ANDROID = [
     "<!--c-->",
     "<![CDATA[<b>a</b>]]>",
 ]
+ODT = [
+    "<text:p>word",
+    "</text:p>",
+    "<text:span/a='b'>",
+    "</text:span>",
+    "<text:tab/>",
+    "<text:note>",
+    "</text:note>",
+    "<text:s/>",
+    "<draw:frame>",
+    "</draw:frame>",
+    "<text:h>",
+    "</text:h>",
+    "<!--c-->",
+]
 CUE = ["00:00:01,000 --> 00:00:02,000\n", "1\n", "<i>", "</i>", "{\\an8}", "- ", "-->", ".<", "<b>x</b>", "NOTE "]
 PO = [
     'msgid "word"\n',
@@ -185,6 +198,9 @@ TOKENS = {
     "xlf": XLIFF,
     "tmx": TMX,
     "docx": DOCX,
+    "pptx": [each.replace("w:", "a:") for each in DOCX] + ["<a:fld>", "</a:fld>", "<a:rPr/lang='x'/>"],
+    "xlsx": ["<si>", "</si>", "<t>word</t>", "<r>", "</r>", "<rPr>", "</rPr>", "<rPh>", "</rPh>", "<is>", "</is>"],
+    "odt": ODT,
     "arb": ['"a": "word",', ",", ":", "{", "}", '"@a": {', "\\", "@@locale", '"'],
     "properties": ["a = word", "\\", "\\\n", "\\u0041", "=", ":", "# c\n", "!", "'", "''", "{0}", "\f"],
     "strings.xml": ANDROID,
@@ -195,11 +211,20 @@ FRAMES = {
     "xlf": '<xliff version="1.2"><file><body>{}</body></file></xliff>',
     "tmx": "<tmx><body>{}</body></tmx>",
     "docx": '<w:document xmlns:w="w" xmlns:mc="mc"><w:body>{}</w:body></w:document>',
+    "pptx": f'<p:sld xmlns:p="p" xmlns:a="{DRAWING}" xmlns:mc="mc">{{}}</p:sld>',
+    "xlsx": f'<sst xmlns="{SPREADSHEET}">{{}}</sst>',
+    "odt": '<office:document-content xmlns:office="o" xmlns:text="t" xmlns:draw="d">{}</office:document-content>',
     "json": '{{"a": [{} 1]}}',
     "arb": '{{{} "z": 1}}',
     "strings.xml": "<resources>{}</resources>",
     "resx": "<root>{}</root>",
     "ass": "[Events]\nFormat: a, b, Text\n{}",
+}
+MEMBERS = {  # the member with text of an archive, and its type
+    "docx": ("word/document.xml", ""),
+    "pptx": ("ppt/slides/slide1.xml", "presentationml.slide"),
+    "xlsx": ("xl/sharedStrings.xml", "spreadsheetml.sharedStrings"),
+    "odt": ("content.xml", ""),
 }
 KNOWN = [  # beginning, unit and end of what took quadratic time
     ("csv", "", "a ", ""),
@@ -253,15 +278,13 @@ def closed(text: str) -> str:
 
 def document(suffix: str, begin: str, unit: str, end: str, size: int) -> bytes:
     text = begin + unit * (size // len(unit)) + end
-    if suffix in ("xlf", "tmx", "docx", "strings.xml", "resx"):
+    if suffix in ("xlf", "tmx", "strings.xml", "resx", *MEMBERS):
         text = closed(text)
     text = FRAMES.get(suffix, "{}").format(text)
-    if suffix != "docx":
+    if suffix not in MEMBERS:
         return text.encode()
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("word/document.xml", text)
-    return file.getvalue()
+    name, kind = MEMBERS[suffix]
+    return zipped({"[Content_Types].xml": office_types({name: kind}), name: text})
 
 
 def seconds(folder: Path, suffix: str, content: bytes, translator) -> float:

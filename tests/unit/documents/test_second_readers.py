@@ -16,9 +16,10 @@ import pytest
 from tests.toy.sampling import sampled
 from tests.unit.documents.generated import Writer, members, same, translate
 
+ZIPPED = ["pptx", "xlsx", "odt", "epub"]
 SEEDS = range(sampled(50))
 SUFFIXES = ["html", "md", "srt", "vtt", "po", "xlf", "tmx", "csv", "json", "docx"]
-SUFFIXES += ["arb", "properties", "strings.xml", "resx", "ass"]
+SUFFIXES += ["arb", "properties", "strings.xml", "resx", "ass", *ZIPPED]
 IN_PLACE = ["html", "md", "srt", "vtt", "csv", "json", "properties", "strings.xml", "resx", "ass"]
 
 
@@ -278,10 +279,43 @@ def check_docx(before: bytes, after: bytes) -> None:
     assert b.tables[0].cell(0, 1).text == a.tables[0].cell(0, 1).text.upper()
 
 
+def check_zipped(before: bytes, after: bytes) -> None:
+    """Members without text stay to the byte; of the others the texts outside of what is kept are raised."""
+    etree = pytest.importorskip("lxml.etree")
+    old, new = members(before), members(after)
+    assert list(new) == list(old)
+    headers = set(re.findall(r'<tableColumn [^>]*name="([^"]*)"', "".join(each.decode() for each in old.values())))
+    changed = [name for name in old if old[name] != new[name]]
+    assert changed
+    for name in changed:
+        if name.endswith(".xhtml"):
+            check_html(old[name], new[name])
+            continue
+        (tags, kept, text), (new_tags, new_kept, new_text) = (
+            parts_of(etree.fromstring(each[name]), headers) for each in (old, new)
+        )
+        assert (new_tags, new_kept) == (tags, kept)
+        assert squeezed(new_text) == squeezed(text.upper())
+
+
+def parts_of(root, headers: set[str]) -> tuple[list[object], list[str], str]:
+    """Tags with their attributes, texts that are kept, and all other text."""
+    tags, kept, text = [], [], ""
+    for each in root.iter("{*}*"):
+        tags.append((each.tag, {name: value for name, value in each.attrib.items() if not name.endswith("space")}))
+        names = [around.tag.rpartition("}")[2] for around in (each, *each.iterancestors())]
+        if {"fld", "rPh", "f"} & {*names} or each.text in headers:
+            kept.append(each.text or "")
+        else:
+            text += each.text or ""
+        text += each.tail or ""
+    return tags, kept, text
+
+
 CHECKS = {"html": check_html, "md": check_md, "srt": check_subtitles, "vtt": check_subtitles, "po": check_po}
 CHECKS |= {"xlf": check_xml, "tmx": check_xml, "csv": check_csv, "json": check_json, "docx": check_docx}
 CHECKS |= {"arb": check_arb, "properties": check_properties, "strings.xml": check_android, "resx": check_resx}
-CHECKS["ass"] = check_ass
+CHECKS |= {"ass": check_ass, **dict.fromkeys(ZIPPED, check_zipped)}
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -297,7 +331,7 @@ def test_only_the_text_changes(suffix: str, seed: int, tmp_path: Path) -> None:
     CHECKS[suffix](before, output.read_bytes())
 
 
-@pytest.mark.parametrize("suffix", [*IN_PLACE, "docx"])
+@pytest.mark.parametrize("suffix", [*IN_PLACE, "docx", *ZIPPED])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_translation_that_is_the_source_gives_the_file_back(suffix: str, seed: int, tmp_path: Path) -> None:
     if suffix == "docx":
@@ -305,5 +339,5 @@ def test_a_translation_that_is_the_source_gives_the_file_back(suffix: str, seed:
     source, output = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
     source.write_bytes(Writer(seed).document(suffix))
     translate(source, output, same)
-    read = members if suffix == "docx" else bytes
+    read = members if suffix in ("docx", *ZIPPED) else bytes
     assert read(output.read_bytes()) == read(source.read_bytes())
