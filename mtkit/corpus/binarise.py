@@ -127,7 +127,7 @@ def binarise(
     Args:
         src: source text, one sentence a line; a subset has the limit of `tgt`.
         tgt: its translation, line for line.
-        cleaning: filters on sentence pairs; None keeps all, also blank ones (for validation).
+        cleaning: filters on sentence pairs; None keeps all, also blank ones.
         prefix: ids that every source begins with, see SourcePrefix.
         threads: number of segmentation threads.
 

@@ -212,8 +212,8 @@ class CorpusConfig:
     # Test sets by name; the finished model translates them, and they are scored. Default: none, since a training needs
     # none.
     test: dict[TestName, ParallelFiles] = field(default_factory=dict)
-    # Limits on the sentence pairs of the training corpora; other sets stay as they are. Default: removes what is hardly
-    # a translation, a few lines of most corpora.
+    # Limits on the sentence pairs of training and validation text; test sets stay as they are. Default: removes what is
+    # hardly a translation, a few lines of most corpora.
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
     # Noise that is applied to text in one language, for training to undo. Default: null, since sentence pairs need
     # none.

@@ -140,9 +140,8 @@ def import_pair(
         tokenizer = Tokenizer(model, normalisation=config.normalisation)
         model_types.append(imported.model_type)
         tokenizers.append(tokenizer)
-        sentences.append(
-            "; ".join((f"{path}: {imported.model_type}, {tokenizer.vocab.size:,} tokens", *imported.notes))
-        )
+        size = tokenizer.vocab.size
+        sentences.append("; ".join((f"{path}: {imported.model_type}, {size:,} tokens", *imported.notes)))
     try:
         described = replace(config, model=None, model_type=model_types[0], vocab_size=tokenizers[0].vocab.size)
     except ValueError as error:
