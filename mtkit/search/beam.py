@@ -58,7 +58,7 @@ class _BeamRun(SearchRun):
 
     def __init__(self, search: BeamSearch, stepper: Stepper, request: SearchRequest) -> None:
         self.selector = request.selector or search.selector
-        super().__init__(search.settings, stepper, request, per_sentence=self.selector.groups)
+        super().__init__(search.settings, stepper, request, beams_per_sentence=self.selector.groups)
         config = search.settings.config
         self.penalty: LengthPenalty = config.penalty()
         self.stopping_rules: tuple[StoppingRule, ...] = config.stopping_rules()
@@ -129,7 +129,7 @@ class _BeamRun(SearchRun):
         normaliser = log_normaliser(logits)  # [n]
         model_logits = logits
         if self.constraints:
-            sentence = live.beam.repeat_interleave(live.width)[rows] // self.per_sentence
+            sentence = live.beam.repeat_interleave(live.width)[rows] // self.beams_per_sentence
             hypotheses = PartialHypotheses(live.tokens[rows], sentence, step.language_model_log_probs(rows))
             model_logits, logits = self.constrain(logits, normaliser, hypotheses)  # [n, V]
             normaliser = torch.zeros_like(normaliser)
@@ -161,7 +161,7 @@ class _BeamRun(SearchRun):
         if rows.numel():
             score = self.penalty.score(end.flatten()[rows], torch.full_like(rows, live.length + 1))
             if coverage is not None and self.coverage is not None and self.request.real is not None:
-                real = self.request.real[beam[rows // live.width] // self.per_sentence]  # [F, S]
+                real = self.request.real[beam[rows // live.width] // self.beams_per_sentence]  # [F, S]
                 score = score + self.coverage.penalty(coverage[rows], real)
             at_limit = forced | (live.length >= max_length)  # [N]
             model_end = chosen.end_token_log_prob.flatten()[rows]
@@ -188,10 +188,10 @@ class _BeamRun(SearchRun):
             failed &= (live.log_prob > float("-inf")).any(1)  # a beam that is done ignores what the model computes
             self.pool.failed.update(live.beam[failed].tolist())
             done |= failed
-        if self.per_sentence == 1:
+        if self.beams_per_sentence == 1:
             return done
         # The groups of a sentence look at each other's tokens and must stay until all of them are done.
-        return done.view(-1, self.per_sentence).all(1).repeat_interleave(self.per_sentence)
+        return done.view(-1, self.beams_per_sentence).all(1).repeat_interleave(self.beams_per_sentence)
 
     def _ends(self, chosen: Extensions, live: LiveHypotheses, best: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The hypotheses that end at this step.
@@ -222,7 +222,7 @@ class _BeamRun(SearchRun):
 
     def _remove(self, live: LiveHypotheses, state: DecoderState, done: Tensor) -> tuple[LiveHypotheses, DecoderState]:
         """Remove the sentences whose beams are `done` [N] from the batch, or mark them dead while they are few."""
-        order = compaction_order(done[:: self.per_sentence])
+        order = compaction_order(done[:: self.beams_per_sentence])
         if order is None:
             return replace(live, log_prob=live.log_prob.masked_fill(done.unsqueeze(1), float("-inf"))), state
         live = live.keep_beams(self.beams_of(order))
@@ -230,7 +230,7 @@ class _BeamRun(SearchRun):
 
     def _n_best(self, sentence: int) -> list[Hypothesis]:
         """The n best hypotheses of all groups of a sentence; equal texts once."""
-        beams = range(sentence * self.per_sentence, (sentence + 1) * self.per_sentence)
+        beams = range(sentence * self.beams_per_sentence, (sentence + 1) * self.beams_per_sentence)
         hypotheses = sorted((h for beam in beams for h in self.pool.best(beam)), key=lambda h: -h.score)
         if any(h.failed for h in hypotheses):
             return [Hypothesis.failure()]

@@ -170,11 +170,11 @@ class FinishedPool:
         if not self.attention:
             return [hypothesis for hypothesis, _ in self._best[beam]]
         empty = self.attention[0][:0]  # [0, S]
-        return [
-            replace(hypothesis, attention=torch.stack(steps) if steps else empty)  # [T, S]
-            for hypothesis, source_rows in self._best[beam]
-            for steps in [[self.attention[t][row] for t, row in enumerate(source_rows)]]
-        ]
+        hypotheses = []
+        for hypothesis, source_rows in self._best[beam]:
+            steps = [self.attention[t][row] for t, row in enumerate(source_rows)]
+            hypotheses.append(replace(hypothesis, attention=torch.stack(steps) if steps else empty))  # [T, S]
+        return hypotheses
 
 
 class ExtensionSelector(ABC):

@@ -109,7 +109,8 @@ Search = Callable[[Stepper, SearchRequest], list[list[Hypothesis]]]  # the n bes
 class SearchRun:
     """One search of one request; base class of the methods' runs.
 
-    A sentence has `per_sentence` beams: one for each diverse group, or independent paths. Length limits are per beam.
+    A sentence has `beams_per_sentence` beams: one for each diverse group, or independent paths. Each beam has its own
+    length limits.
 
     Attributes:
         constraints: those of the search and of the request.
@@ -121,15 +122,15 @@ class SearchRun:
     """
 
     def __init__(
-        self, settings: SearchSettings, stepper: Stepper, request: SearchRequest, *, per_sentence: int
+        self, settings: SearchSettings, stepper: Stepper, request: SearchRequest, *, beams_per_sentence: int
     ) -> None:
         self.settings = settings
         self.stepper = stepper
         self.request = request
-        self.per_sentence = per_sentence
+        self.beams_per_sentence = beams_per_sentence
         self.constraints: tuple[Constraint, ...] = (*settings.config.constraints(), *request.constraints)
-        self.max_length = request.max_length.repeat_interleave(per_sentence)  # [N]
-        self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(per_sentence)
+        self.max_length = request.max_length.repeat_interleave(beams_per_sentence)  # [N]
+        self.min_length = torch.minimum(request.min_length, request.max_length).repeat_interleave(beams_per_sentence)
         self.device = self.max_length.device
         self.eos = settings.special_ids.eos
         self.banned = torch.tensor(settings.special_ids.banned, dtype=torch.int64, device=self.device)
@@ -143,15 +144,15 @@ class SearchRun:
     def start(self) -> DecoderState:
         """Encode the sentences; the state has one row for each beam."""
         state: DecoderState = self.stepper.start(self.request.source)
-        if self.per_sentence > 1:
-            rows = torch.arange(state.num_rows, device=self.device).repeat_interleave(self.per_sentence)
+        if self.beams_per_sentence > 1:
+            rows = torch.arange(state.num_rows, device=self.device).repeat_interleave(self.beams_per_sentence)
             state = state.select_rows(rows)
         return state
 
     def beams_of(self, sentences: Tensor) -> Tensor:
-        """Indices [B'·per_sentence] of the beams of the sentences [B']."""
+        """Indices [B'·beams_per_sentence] of the beams of the sentences [B']."""
         return (
-            sentences.unsqueeze(1) * self.per_sentence + torch.arange(self.per_sentence, device=self.device)
+            sentences.unsqueeze(1) * self.beams_per_sentence + torch.arange(self.beams_per_sentence, device=self.device)
         ).flatten()
 
     def constrain(self, logits: Tensor, normaliser: Tensor, hypotheses: PartialHypotheses) -> tuple[Tensor, Tensor]:

@@ -150,7 +150,7 @@ class _PathRun(SearchRun):
     """One search; the beams of a sentence are its paths."""
 
     def __init__(self, search: SinglePathSearch, stepper: Stepper, request: SearchRequest) -> None:
-        super().__init__(search.settings, stepper, request, per_sentence=search.num_paths)
+        super().__init__(search.settings, stepper, request, beams_per_sentence=search.num_paths)
         self.choose = search.choose
         self.with_log_probs = search.settings.with_log_probs or search.num_paths > 1  # several are ranked
         self.computes_log_probs = self.with_log_probs or bool(self.constraints)  # constraints work on them
@@ -191,7 +191,7 @@ class _PathRun(SearchRun):
             self.history.end(path[ended], length - 1, chosen.forced[ended])
             finished = finished | ended
             # A sentence leaves the batch with all its paths at once, so that each keeps the same number of rows.
-            sentences = finished.view(-1, self.per_sentence).all(1)  # [B]
+            sentences = finished.view(-1, self.beams_per_sentence).all(1)  # [B]
             if bool(sentences.all()):
                 return
             order = compaction_order(sentences)
@@ -203,7 +203,7 @@ class _PathRun(SearchRun):
     def _choose(self, step: DecoderStep, rows: slice, path: Tensor, tokens: Tensor, at_limit: Tensor) -> NextToken:
         """The next tokens according to the logits of these rows [n, V], which are overwritten."""
         logits = step.logits(rows)
-        eos, sentence = self.eos, path // self.per_sentence
+        eos, sentence = self.eos, path // self.beams_per_sentence
         model_logits = logits
         normaliser = log_normaliser(logits) if self.computes_log_probs else None  # [n]
         if self.constraints and normaliser is not None:
@@ -218,7 +218,7 @@ class _PathRun(SearchRun):
         if is_limited:
             too_short = length < self.min_length[path]
             logits[:, eos] = logits[:, eos].masked_fill(too_short, float("-inf"))
-        key = SampleKey(self.request.sentence_ids[sentence], path % self.per_sentence, length)
+        key = SampleKey(self.request.sentence_ids[sentence], path % self.beams_per_sentence, length)
         (token, value), forced = self.choose(logits, key), at_limit
         if is_limited:
             # The end is forced at the maximum length, and where the constraints allow nothing at all.
@@ -230,7 +230,7 @@ class _PathRun(SearchRun):
         return NextToken(token, value.float() - normaliser, forced)
 
 
-_ODD = (-7046029254386353131, -4658895280553007687, -7723592293110705685)  # splitmix64's constants as signed integers
+SPLITMIX64 = (-7046029254386353131, -4658895280553007687, -7723592293110705685)  # its constants as signed integers
 
 
 class Truncation(Protocol):
@@ -319,10 +319,11 @@ class Sampling:
 
 def uniform(seed: int, key: SampleKey) -> Tensor:
     """A number in [0, 1) for each row, [rows] float64: splitmix64 (Steele et al. 2014) of seed and key."""
+    increment, first, second = SPLITMIX64
     state = torch.full_like(key.sentence_id, seed)
     for part in (key.sentence_id, key.path, torch.full_like(key.sentence_id, key.step)):
-        state = state + part * _ODD[0] + _ODD[0]
-        for shift, factor in ((30, _ODD[1]), (27, _ODD[2])):  # splitmix64's finaliser, in signed arithmetic
+        state = state + part * increment + increment
+        for shift, factor in ((30, first), (27, second)):  # splitmix64's finaliser, in signed arithmetic
             high = (state >> shift) & ((1 << (64 - shift)) - 1)  # >> of a signed number fills with its sign
             state = (state ^ high) * factor
         state = state ^ ((state >> 31) & ((1 << 33) - 1))

@@ -60,5 +60,5 @@ def test_compaction_waits_until_enough_sentences_are_finished():
 
 
 def test_beams_of_a_sentence_stay_together():
-    run = SearchRun(search_settings(MODEL), MODEL, request([0, 1, 2], 4), per_sentence=3)
+    run = SearchRun(search_settings(MODEL), MODEL, request([0, 1, 2], 4), beams_per_sentence=3)
     assert run.beams_of(torch.tensor([2, 0])).tolist() == [6, 7, 8, 0, 1, 2]
