@@ -37,7 +37,6 @@ from mtkit.finetuning.settings import (
     fit_updates,
     unstated_reasons,
     with_course,
-    with_rate,
     write_tree,
 )
 from mtkit.finetuning.texts import GivenText, split_text, translated_text
@@ -282,7 +281,7 @@ class _Steps:
                 adapter=self.options.adapter,
             )
             tree, reasons = plan.recipe_tree()
-            write_tree(self.run / f".{RECIPE}", with_rate(tree, 1e-4), {})
+            write_tree(self.run / f".{RECIPE}", tree, {})
             try:
                 draft = read_recipe(str(self.run / f".{RECIPE}"), overrides)
                 tree, reasons = self._measured(tree, reasons, draft.recipe)
@@ -308,15 +307,16 @@ class _Steps:
             stated = {override.partition("=")[0] for override in self.options.overrides}
             max_updates = draft.training.max_updates
             updates = fit_updates(max_updates, limits, test.seconds_per_update)
-            if limits.hours is not None:
-                tree["training"]["budget_hours"] = self._hours_of_training(run, limits.hours)
-            if updates < max_updates:
-                reasons = {**reasons, "training.budget_updates": f"{limits.words} of training"}
             tree = with_course(tree, max_updates, updates)
-            if stated & {RATE, "training.optimiser"}:
-                return with_rate(tree, 1e-4), reasons
-            rate, reason = test.result()
-            return with_rate(tree, rate), {**reasons, RATE: reason}
+            training, reasons = tree["training"], dict(reasons)
+            if limits.hours is not None:
+                training["budget_hours"] = self._hours_of_training(run, limits.hours)
+            if updates < max_updates:
+                reasons["training.budget_updates"] = f"{limits.words} of training"
+            if not stated & {RATE, "training.optimiser"}:
+                rate, reasons[RATE] = test.result()
+                training["optimiser"] = {**training["optimiser"], "learning_rate": rate}
+            return tree, reasons
 
     def _hours_of_training(self, run: Run, hours: float) -> float:
         """The budget without the time of the choice between the models, whose lines are recorded."""

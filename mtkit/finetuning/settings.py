@@ -36,6 +36,7 @@ MIN_BETWEEN_VALIDATIONS = 20  # updates
 PATIENCE = 3  # validations
 VALIDATION_SENTENCES = 50  # that are decoded, of each set
 GENERAL_SHARE = 0.5  # of the tokens; Chu et al. 2017 mix as many sentences of both: https://aclanthology.org/P17-2061
+UNTESTED_RATE = 1e-4  # until the range test, and where an override of the rate or the optimiser replaces it
 MAX_LENGTH = 256  # tokens of a side, unless the model has fewer positions
 OWN, GENERAL = "own", "general"  # names of the texts, of their test sets and folders
 
@@ -72,7 +73,12 @@ class TrainingPlan:
             "training.batch_tokens": f"{tokens:,} tokens of own text",
             "training.max_updates": f"at most {EPOCHS} epochs of {tokens:,} tokens",
         }
-        training = {"init_from": escape_path(self.base.resolve()), "batch_tokens": batch, **course_of(updates)}
+        training = {
+            "init_from": escape_path(self.base.resolve()),
+            "batch_tokens": batch,
+            **course_of(updates),
+            "optimiser": {"kind": "adam", "learning_rate": UNTESTED_RATE},
+        }
         if self.adapter is not None:
             training["adapter"] = {"kind": self.adapter}
         if self.limits.budget_hours is not None:
@@ -163,12 +169,6 @@ def with_course(tree: Mapping[str, Any], max_updates: int, expected: int) -> dic
     training = {**tree["training"], **course_of(expected), "max_updates": max_updates}
     budget = {"budget_updates": expected} if expected < max_updates else {}
     return {**tree, "training": training | budget}
-
-
-def with_rate(tree: Mapping[str, Any], rate: float) -> dict[str, Any]:
-    """A tree of `recipe_tree` with this learning rate of Adam."""
-    optimiser = {"kind": "adam", "learning_rate": rate}
-    return {**tree, "training": {**tree["training"], "optimiser": optimiser}}
 
 
 def unstated_reasons(reasons: Mapping[str, str], tree: LocatedValue) -> dict[str, str]:
