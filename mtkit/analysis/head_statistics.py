@@ -13,7 +13,7 @@ from mtkit.corpus.order.batch import Batch
 from mtkit.layers.attention import CrossAttention, SelfAttention
 from mtkit.layers.softmax import DotProductAttention
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 
 OFFSETS = (-1, 0, 1)  # the previous token, the same and the next

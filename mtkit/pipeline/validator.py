@@ -36,7 +36,7 @@ from mtkit.text.subword.tokenizer import Side, Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.chunked_loss import TokenPredictions, record_predictions
 from mtkit.training.decoder_inputs.interface import TargetVocabIds
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.distributed import SINGLE_PROCESS, ProcessGroup
 from mtkit.training.monitoring.validation import Validation, ValidationCommand, ValidationShard, unshard
 from mtkit.training.numerics import Precision

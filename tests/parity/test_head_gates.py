@@ -13,7 +13,7 @@ from mtkit.layers.projections import linear
 from mtkit.layers.variants.config import ALiBiConfig, HeadGatesConfig
 from mtkit.layers.variants.head_gates import HIGH, LOW, TEMPERATURE, GatedProjection
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.weights import load_weights, weights
 from tests.toy.decoders import VOCAB, make_batch, make_model

@@ -76,7 +76,7 @@ class TeacherForcingConfig(DecoderInputConfigBase):
     reads_truth: ClassVar[bool] = True
 
     kind: Literal["teacher_forcing"] = "teacher_forcing"
-    builds: ClassVar[str] = "training.decoder_inputs.scheduled_sampling:TeacherForcing"
+    builds: ClassVar[str] = "training.decoder_inputs.teacher_forcing:TeacherForcing"
 
 
 @config

@@ -1,4 +1,4 @@
-"""Scheduled sampling: the decoder reads the true token, or at times its own prediction; and teacher forcing."""
+"""Scheduled sampling: the decoder reads the true token, or at times its own prediction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch, Target
 from mtkit.models.interface import TranslationModel
-from mtkit.training.decoder_inputs.config import ParallelSamplingConfig, SampledInputConfig, TeacherForcingConfig
+from mtkit.training.decoder_inputs.config import ParallelSamplingConfig, SampledInputConfig
 from mtkit.training.decoder_inputs.interface import (
     DecoderInput,
     TargetTokens,
@@ -22,17 +22,6 @@ from mtkit.training.decoder_inputs.interface import (
 )
 
 TruthMask = Callable[[Tensor, float], Tensor]  # (ids [B, T], probability) -> [B, T] bool, True where the truth is read
-
-
-class TeacherForcing(DecoderInput):
-    """The decoder reads the true tokens. Williams & Zipser 1989."""
-
-    def __init__(self, config: TeacherForcingConfig | None = None, vocab_ids: TargetVocabIds | None = None) -> None:
-        """Ignore both: nothing can be set."""
-
-    def __call__(self, model: TranslationModel, batch: Batch) -> Tensor:
-        """See DecoderInput."""
-        return scored_states(model, batch, batch.target)
 
 
 class SampledInput(DecoderInput):

@@ -17,7 +17,7 @@ from mtkit.layers.variants.config import T5BiasConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.models.transformer.model import Transformer
 from mtkit.text.vocab import Vocab
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.weights import load_weights, weights
 

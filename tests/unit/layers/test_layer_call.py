@@ -8,7 +8,8 @@ from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.decoder_inputs.config import LinearDecayConfig, ScheduledSamplingConfig
-from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSampling, TeacherForcing
+from mtkit.training.decoder_inputs.scheduled_sampling import ScheduledSampling
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.numerics import seed_everything
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from tests.toy.training import VOCAB, VOCAB_IDS, toy_batch

@@ -22,7 +22,7 @@ from mtkit.pipeline.validator import DecodedSubset, TranslationValidator, Valida
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.monitoring.validation import Validation
 from mtkit.training.numerics import Precision

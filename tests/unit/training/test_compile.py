@@ -11,7 +11,7 @@ from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.checkpoints.checkpoint import checkpoint_path, read_checkpoint
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.learner import build_learner
 from mtkit.training.numerics import compile_model
 from mtkit.training.objectives.cross_entropy import CrossEntropy

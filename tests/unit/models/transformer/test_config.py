@@ -15,7 +15,7 @@ from mtkit.models.transformer.config import (
     SequenceConfig,
     TransformerConfig,
 )
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from tests.unit.models.transformer.toy_transformer import B, T, V, source, target
 

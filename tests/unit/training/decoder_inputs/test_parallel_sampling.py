@@ -7,7 +7,8 @@ from torch.testing import assert_close
 from mtkit.config import construct
 from mtkit.training.decoder_inputs.config import ConfidenceAwareConfig, LinearDecayConfig, ParallelSamplingConfig
 from mtkit.training.decoder_inputs.interface import sample_argmax
-from mtkit.training.decoder_inputs.scheduled_sampling import ParallelSampling, TeacherForcing, step_by_step
+from mtkit.training.decoder_inputs.scheduled_sampling import ParallelSampling, step_by_step
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.config import RDropConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy, RDrop
 from tests.toy.decoders import MODELS, VOCAB, VOCAB_IDS, gradients, make_batch, make_model

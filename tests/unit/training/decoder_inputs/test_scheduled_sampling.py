@@ -10,12 +10,8 @@ from mtkit.config import construct
 from mtkit.corpus.order.batch import Target
 from mtkit.training.decoder_inputs.config import LinearDecayConfig, ScheduledSamplingConfig, TeacherForcingConfig
 from mtkit.training.decoder_inputs.interface import SAMPLERS
-from mtkit.training.decoder_inputs.scheduled_sampling import (
-    TRUTH_MASKS,
-    ScheduledSampling,
-    TeacherForcing,
-    step_by_step,
-)
+from mtkit.training.decoder_inputs.scheduled_sampling import TRUTH_MASKS, ScheduledSampling, step_by_step
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from tests.toy.decoders import MODELS, VOCAB_IDS, gradients, make_batch, make_model
 
 every_model = pytest.mark.parametrize("config", MODELS.values(), ids=MODELS)

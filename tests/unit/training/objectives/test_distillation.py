@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from mtkit.config import construct
 from mtkit.training import chunked_loss
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives import distillation as distillation_module
 from mtkit.training.objectives.config import DistillationConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy

@@ -22,7 +22,7 @@ from mtkit.models.transformer.config import (
     SequenceConfig,
     TransformerConfig,
 )
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.config import GuidedAlignmentConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.objectives.guided_alignment import GuidedAlignment, LexiconTable

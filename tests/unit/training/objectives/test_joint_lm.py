@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from mtkit.corpus.order.batch import Batch, Source, Target
 from mtkit.models.decoder_only.config import DecoderOnlyConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.config import JointLMConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy, JointLM
 from tests.toy.training import objective_inputs

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mtkit.config import construct
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.config import MinimumRiskConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 from mtkit.training.objectives.interface import ObjectiveInputs

@@ -1,7 +1,7 @@
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.config import RDropConfig
 from mtkit.training.objectives.cross_entropy import CrossEntropy, RDrop
 from tests.toy.decoders import MODELS, AlternatingInput, assert_same_gradients, make_batch, make_model

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from mtkit.training.decoder_inputs.scheduled_sampling import TeacherForcing
+from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.config import UnlikelihoodConfig
 from mtkit.training.objectives.cross_entropy import Unlikelihood
 from tests.toy.decoders import MODELS, assert_same_gradients, make_batch, make_model
