@@ -156,7 +156,8 @@ class TranslationValidator:
             ComputeError: memory runs out; names the longest line.
         """
         longest = max(
-            (get_store(one.corpus).stats(side) for one in self.sets for side in SIDES), key=attrgetter("max_length")
+            (get_store(valid_set.corpus).stats(side) for valid_set in self.sets for side in SIDES),
+            key=attrgetter("max_length"),
         )
         remedy = (
             f"the longest line has {longest.max_length:,} tokens ({longest.path}:{longest.max_length_line}): shorten "
@@ -170,8 +171,8 @@ class TranslationValidator:
         shard = ValidationShard([], [], [])
         batches = (
             (number, batch)
-            for number, one in enumerate(self.sets)
-            for batch in eval_batches(one.corpus, batch_tokens=self.batch_tokens)
+            for number, valid_set in enumerate(self.sets)
+            for batch in eval_batches(valid_set.corpus, batch_tokens=self.batch_tokens)
         )
         for number, batch in islice(batches, ranks.rank, None, ranks.world_size):
             with self.precision.autocast(), record_predictions() as chunks:
@@ -180,34 +181,34 @@ class TranslationValidator:
             shard.tokens.append(losses.tokens)
             shard.predictions.append(_counts(chunks))
             shard.sets.append(number)
-        lines = [(one, line) for one in self.sets for line in one.subset.src]
-        for one, of_set in groupby(lines[ranks.rank :: ranks.world_size], key=itemgetter(0)):
-            shard.hyps.extend(one.translate(model, [line for _, line in of_set]))
+        lines = [(valid_set, line) for valid_set in self.sets for line in valid_set.subset.src]
+        for valid_set, of_set in groupby(lines[ranks.rank :: ranks.world_size], key=itemgetter(0)):
+            shard.hyps.extend(valid_set.translate(model, [line for _, line in of_set]))
         return shard
 
     def merge_shards(self, shares: Sequence[ValidationShard]) -> Validation:
         """Return the nll of all sets, in nats per scored token, and the BLEU of the decoded subsets as one text."""
         sets = unshard([share.sets for share in shares])
-        deciding = [number for number, of in enumerate(sets) if self.pool_sets or of == 0]
+        deciding = [batch for batch, set_number in enumerate(sets) if self.pool_sets or set_number == 0]
         nats, tokens = unshard([share.nats for share in shares]), unshard([share.tokens for share in shares])
         nll = _nll(nats, tokens, deciding)
         counts = unshard([share.predictions for share in shares])
         calibration = Calibration.sum([counts[each] for each in deciding]).as_dict() if math.isfinite(nll) else {}
+        several = self.sets if len(self.sets) > 1 else ()
         nll_by_set = {
-            one.name: _nll(nats, tokens, [each for each, of in enumerate(sets) if of == number])
-            for number, one in enumerate(self.sets if len(self.sets) > 1 and math.isfinite(sum(nats)) else ())
+            valid_set.name: _nll(nats, tokens, [batch for batch, set_number in enumerate(sets) if set_number == number])
+            for number, valid_set in enumerate(several if math.isfinite(sum(nats)) else ())
         }
         hyps, refs = unshard([share.hyps for share in shares]), self.references()
         if not hyps:
             return Validation(nll=nll, calibration=calibration, nll_by_set=nll_by_set)
-        first = next(one.subset for one in self.sets if one.subset.src)
+        first = next(valid_set.subset for valid_set in self.sets if valid_set.subset.src)
         example, decoded = first.example_index, len(refs) if self.pool_sets else len(self.sets[0].subset.ref)
         remaining = iter(hyps)
-        bleu_by_set = {
-            one.name: round(one.bleu(list(islice(remaining, len(one.subset.ref))), one.subset.ref), 2)
-            for one in (self.sets if len(self.sets) > 1 else ())
-            if one.subset.ref
-        }
+        bleu_by_set = {}
+        for valid_set in several:
+            if ref := valid_set.subset.ref:
+                bleu_by_set[valid_set.name] = round(valid_set.bleu(list(islice(remaining, len(ref))), ref), 2)
         return Validation(
             nll=nll,
             bleu=self.bleu(hyps[:decoded], refs[:decoded]),
@@ -220,11 +221,11 @@ class TranslationValidator:
 
     def sources(self) -> list[str]:
         """The sources of the decoded subsets of all sets."""
-        return [src for one in self.sets for src in one.subset.src]
+        return [src for valid_set in self.sets for src in valid_set.subset.src]
 
     def references(self) -> list[str]:
         """The references of the decoded subsets of all sets."""
-        return [ref for one in self.sets for ref in one.subset.ref]
+        return [ref for valid_set in self.sets for ref in valid_set.subset.ref]
 
 
 def _nll(nats: Sequence[float], tokens: Sequence[int], batches: Sequence[int]) -> float:
@@ -338,10 +339,10 @@ def build_validator(
     def bleu_in(lang: str, refs: Sequence[str]) -> BleuFn:
         return partial(bleu_of, tokenize=choose_tokenizer(refs, lang, recipe.evaluation.tokenize).name)
 
-    langs = [recipe.corpus.language_of_target(one) for one in files]
+    langs = [recipe.corpus.language_of_target(pair) for pair in files]
     sets = [
-        ValidationSet(_set_name(number, one), corpus, subset, partial(translate, one), bleu_in(lang, subset.ref))
-        for number, (one, corpus, subset, lang) in enumerate(zip(files, corpora, subsets, langs, strict=True))
+        ValidationSet(_set_name(number, pair), corpus, subset, partial(translate, pair), bleu_in(lang, subset.ref))
+        for number, (pair, corpus, subset, lang) in enumerate(zip(files, corpora, subsets, langs, strict=True))
     ]
     refs = [ref for subset in subsets for ref in subset.ref]
     command = None if config.command is None else ValidationCommand(config.command, ranks=ranks, notify=notify)
