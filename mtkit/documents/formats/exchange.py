@@ -293,23 +293,11 @@ class Xliff(_Exchange):
         else:
             pairs = [(each, each) for each in segments] if segmented is not None else []
         is_first_version = _TRANS_UNIT.match(part.tag) is not None
-        prefix = re.match(r"<([\w.-]+:)?", source.tag)
-        name = f"{(prefix and prefix[1]) or ''}target"
-        state = ' state="needs-review-translation" state-qualifier="mt-suggestion"' if is_first_version else ""
-        insertions = []
-        if not is_first_version and attribute(part.tag, "state") is None:
-            insertions = [(part.content_start - 1, ' state="initial"')]
-        start = end = source.end if segmented is None else segmented.end
-        before, after = f"{_indent(stretch, source.start)}<{name}{state}>", f"</{name}>"
-        if target is not None:
-            start, end = target.start, target.end
-            before = f"{target.tag.removesuffix('>').removesuffix('/').rstrip()}>"  # with its attributes
-            if is_first_version:
-                before = re.sub(r"""(?<!\s)\s++state(?:-qualifier)?\s*=\s*(?:"[^"]*"|'[^']*')""", "", before)
-                before = f"{before[:-1]}{state}>"
+        before, after = _target_tags(stretch, source, target, with_state=is_first_version)
+        has_state = is_first_version or attribute(part.tag, "state") is not None
         unit = TextUnit(
-            start=start,
-            end=end,
+            start=(segmented or source).end if target is None else target.start,
+            end=(segmented or source).end if target is None else target.end,
             source=whole,
             tags=tags,
             breaks=breaks,
@@ -317,12 +305,29 @@ class Xliff(_Exchange):
             in_place=False,
             before=before,
             after=after,
-            insertions=insertions,
+            insertions=[] if has_state else [(part.content_start - 1, ' state="initial"')],
         )
         if not pairs:
             return [unit]
         frame = (target if slots else None) or segmented or source
         return _units_of_segments(stretch, unit, pairs, frame, copies=is_open)
+
+
+def _target_tags(stretch: str, source: Element, target: Element | None, *, with_state: bool) -> tuple[str, str]:
+    """The tags around a translation: those of its target, or else new ones below the source.
+
+    Args:
+        with_state: the opening tag says that the translation is a suggestion, instead of what it said before.
+    """
+    prefix = re.match(r"<([\w.-]+:)?", source.tag)
+    name = f"{(prefix and prefix[1]) or ''}target"
+    opening = f"{_indent(stretch, source.start)}<{name}"
+    if target is not None:
+        opening = target.tag.removesuffix(">").removesuffix("/").rstrip()  # with its attributes
+    if with_state:
+        opening = re.sub(r"""(?<!\s)\s++state(?:-qualifier)?\s*=\s*(?:"[^"]*"|'[^']*')""", "", opening)
+        opening += ' state="needs-review-translation" state-qualifier="mt-suggestion"'
+    return f"{opening}>", f"</{name}>"
 
 
 def _segments(stretch: str, element: Element) -> list[Element]:
