@@ -160,6 +160,7 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
     """Read a parallel corpus and hash its pairs, or the documents that they belong to.
 
     Args:
+        src: text of the source language.
         tgt: its translation, line by line.
         docid: a file with the name of each line's document.
 
@@ -171,7 +172,7 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
             f"{docid}: {count_of(lines, 'line')}, but {src} has {pairs:,}; each line of it names a pair's document"
         )
     findings = TextFindings()
-    positions, lengths, texts = [], [], []
+    positions, lengths, blank = [], [], []
     hashes: set[int] = set()
     documents: Iterable[str | None] = () if docid is None else read_lines(docid)
     for source, target, document in zip_longest(read_lines(src), read_lines(tgt), documents):
@@ -183,7 +184,7 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
         findings.duplicates += (key := int(position * 2**53)) in hashes
         hashes.add(key)
         lengths.append((len(source), len(target)))
-        texts.append((0, 0) if is_blank else lengths[-1])
+        blank.append(is_blank)
         if document is not None:
             if not document.strip():
                 raise DataError(f"{docid}:{findings.pairs}: blank; write the name of a document on each line")
@@ -197,8 +198,8 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
         relative = ratio / np.median(ratio)
         is_odd = (np.maximum(relative, 1 / relative) > ODD_RATIO) & (both.max(axis=1) > ODD_CHARACTERS)
         findings.odd = int(is_odd.sum())
-    sides = np.array(texts, dtype=np.int64).reshape(-1, 2)
-    return PairPositions(np.array(positions), sides, docid is not None, findings)
+    characters[blank] = 0
+    return PairPositions(np.array(positions), characters, docid is not None, findings)
 
 
 @dataclass

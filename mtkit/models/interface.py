@@ -24,7 +24,7 @@ class Losses:
     Attributes:
         sum: scalar with gradient, nats summed over the scored tokens (the caller divides, see training/).
         tokens: number of scored tokens.
-        extra: further scalars to be minimised or logged, summed over tokens, by name.
+        extra: further scalars to be logged, summed over tokens, by name.
     """
 
     sum: Tensor
