@@ -101,6 +101,20 @@ def test_imports_follow_the_table() -> None:
     assert [fault for path in FILES for fault in forbidden_imports(path)] == []
 
 
+def test_the_documented_order_is_that_of_the_imports() -> None:
+    """docs/architecture.md lists each folder once, and each imports only those above it."""
+    section = (ROOT / "docs" / "architecture.md").read_text().partition("\n## Sub-packages\n")[2]
+    order = re.findall(r"^\| `(\w+)/` \|", section, re.MULTILINE)
+    assert sorted(order) == sorted(
+        {path.parent.relative_to(PACKAGE).parts[0] for path in FILES if path.parent != PACKAGE}
+    )
+    for path in FILES:
+        here = sub_package(path.relative_to(PACKAGE).with_suffix("").parts[0])
+        targets = {sub_package(full.removeprefix("mtkit.")) for _, full in imported(path)} & {*order}
+        if here in order and here != "io":
+            assert not targets - {*order[: order.index(here) + 1]}, name(path)
+
+
 def running(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes below a node, without what only type checkers read."""
     for child in ast.iter_child_nodes(node):
