@@ -6,7 +6,7 @@ import itertools
 import re
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
@@ -28,9 +28,9 @@ class Segment:
     line: int  # number of the line in the whole text, from 1
     number: int  # among all segments of all lines; the same in every batch and window
     leading_space: str  # white space of the line before the segment
-    trailing_space: str  # white space at the end of the line, after its last segment
     text: str
     ids: list[int]
+    trailing_space: str = ""  # white space at the end of the line, after its last segment
     flags: tuple[str, ...] = ()
     request: SentenceRequest = UNCONSTRAINED  # the constraints on its translation
     hypotheses: list[Hypothesis] = field(default_factory=list)  # best first; none after an error
@@ -55,17 +55,13 @@ class Segment:
 
         Search excludes them too, but tokens that are forced by other constraints can spell an excluded text.
         """
-        self.hypotheses, self.violates_exclusion = hypotheses, False
-        if not self.request.exclude:
-            return
-        written = [b"".join(token_bytes[token] for token in h.tokens) for h in hypotheses]
-        valid = [
-            h
-            for h, text in zip(hypotheses, written, strict=True)
-            if not any(excluded in text for excluded in self.request.exclude)
-        ]
-        self.hypotheses = valid or hypotheses
-        self.violates_exclusion = not valid
+
+        def is_valid(hypothesis: Hypothesis) -> bool:
+            text = b"".join(token_bytes[token] for token in hypothesis.tokens)
+            return not any(excluded in text for excluded in self.request.exclude)
+
+        valid = [h for h in hypotheses if is_valid(h)] if self.request.exclude else hypotheses
+        self.hypotheses, self.violates_exclusion = valid or hypotheses, not valid
 
 
 _MAX_PARTS = 1 << 24  # parts of a line, for numbering them
@@ -95,78 +91,99 @@ def split_lines(
     """
     from mtkit.text.sentences import sentence_ends  # its patterns take long to compile
 
-    texts = [text_of(line) for line in lines]
-    requests = [UNCONSTRAINED if isinstance(line, str) else line.request for line in lines]
-    lengths, spaces = [*map(len, texts)], {}
-    if tokenizers.config.normaliser != "none":
-        spaces = {i: space for i, text in enumerate(texts) if any(space := outer_space(text))}
-        texts = [tokenizers.prepare("src", text) for text in texts]
-    capitals = set()
-    for i in (i for i, request in enumerate(requests) if not request.is_constrained):
-        if dash := speaker_dash(texts[i]):
-            before, after = spaces.get(i, NO_SPACE)
-            spaces[i], texts[i] = OuterSpace(before + dash, after), texts[i][len(dash) :]
-        if tokenizers.config.robustness and is_in_capitals(texts[i]):
-            capitals.add(i)
-            texts[i] = lower_capitals(texts[i])
-    not_blank = [i for i, text in enumerate(texts) if text and not text.isspace()]
     split = split and max_length is not None
-    can_split = by_sentences = set[int]()
-    if split or sentences is not False:
-        can_split = {i for i in not_blank if not (requests[i].include or requests[i].exclude)}
-        by_sentences = {i for i in can_split if sentences or not (sentences is False or requests[i].is_constrained)}
-    parted = {i for i in can_split if len(texts[i]) > MAX_CHUNK}
-    for i in by_sentences - parted:
+    max_length = sys.maxsize if max_length is None else max_length
+    part_length = max_length if split else sys.maxsize
+
+    def may_split(line: _SourceLine) -> bool:
+        return (split or sentences is not False) and not (line.request.include or line.request.exclude)
+
+    def is_by_sentences(line: _SourceLine) -> bool:
+        return may_split(line) and (not line.request.is_constrained if sentences is None else sentences)
+
+    def is_whole(line: _SourceLine) -> bool:
+        """Return whether the line is one segment if it has few tokens."""
+        if len(line.text) > MAX_CHUNK and may_split(line):
+            return False
+        if not is_by_sentences(line):
+            return True
         # where every sentence is a segment, white space at the ends is no part of one
-        if (sentences and texts[i] != texts[i].strip()) or next(sentence_ends(texts[i]), None) is not None:
-            parted.add(i)
-    whole = [i for i in not_blank if i not in parted]
-    ids_of = dict(zip(whole, tokenizers.read("src", [texts[i] for i in whole]), strict=True))
-    for i in not_blank:
-        text, space, ids = texts[i], spaces.get(i, NO_SPACE), ids_of.get(i)
-        segments: Iterable[Segment]
-        is_long = ids is None or (max_length is not None and len(ids) > max_length)
-        removal = _short_rest(text, tokenizers, max_length) if is_long and ids and removes and i in can_split else None
-        if removal is not None:
-            ids, is_long = tokenizers.read("src", [removal.rest])[0], False
-        if ids is not None and not (is_long and i in can_split):
-            flags = (*(("long",) if is_long else ()), *_unknown(ids, tokenizers.src))
-            number = (first + i) * _MAX_PARTS
-            segments = [
-                Segment(first + i, number, *space, text, ids, flags, requests[i], end=lengths[i], removal=removal)
-            ]
+        return not (sentences and line.text != line.text.strip()) and next(sentence_ends(line.text), None) is None
+
+    sources = list(_read_lines(lines, first, tokenizers))
+    whole = [line for line in sources if is_whole(line)]
+    read = tokenizers.read("src", [line.text for line in whole])
+    ids_of = {line.number: ids for line, ids in zip(whole, read, strict=True)}
+    for line in sources:
+        ids, removal = ids_of.get(line.number), None
+        is_long = ids is None or len(ids) > max_length
+        if ids and is_long and removes and may_split(line):
+            ids, removal = _without_spans(line.text, ids, tokenizers, max_length)
+            is_long = removal is None
+        if ids is None or (is_long and may_split(line)):
+            yield from _split_line(line, tokenizers, part_length, sentences=is_by_sentences(line), removes=removes)
         else:
-            limit = max_length if split and max_length is not None else sys.maxsize
-            line = first + i, text, space, lengths[i], requests[i]
-            segments = _split_line(*line, tokenizers, limit, sentences=i in by_sentences, removes=removes)
-        for segment in segments:
-            segment.is_in_capitals = i in capitals
-            yield segment
+            yield Segment(
+                line=line.number,
+                number=line.number * _MAX_PARTS,
+                leading_space=line.space.before,
+                trailing_space=line.space.after,
+                text=line.text,
+                ids=ids,
+                flags=("long",) * is_long + _unknown(ids, tokenizers.src),
+                request=line.request,
+                is_in_capitals=line.is_in_capitals,
+                end=line.length,
+                removal=removal,
+            )
 
 
-def _short_rest(text: str, tokenizers: TokenizerPair, max_length: int | None) -> Removal | None:
-    """A line without its spans, if it has some and is not too long then."""
-    spans = find_spans(text)
-    removal = Removal.of(text, spans)
-    is_short = spans and removal.has_words and len(tokenizers.read("src", [removal.rest])[0]) <= (max_length or 0)
-    return removal if is_short else None
+@dataclass(frozen=True)
+class _SourceLine:
+    """A line that is not blank, as it is tokenized: normalised, and in lower case if it was in capitals."""
+
+    number: int
+    text: str
+    space: OuterSpace  # white space at the ends that the text lacks, and the dash of a speaker
+    length: int  # characters before normalisation
+    request: SentenceRequest
+    is_in_capitals: bool
+
+
+def _read_lines(lines: Sequence[Line], first: int, tokenizers: TokenizerPair) -> Iterator[_SourceLine]:
+    for number, line in enumerate(lines, start=first):
+        text, space = text_of(line), NO_SPACE
+        request = UNCONSTRAINED if isinstance(line, str) else line.request
+        length, in_capitals = len(text), False
+        if tokenizers.config.normaliser != "none":
+            space, text = outer_space(text), tokenizers.prepare("src", text)
+        if not request.is_constrained:
+            dash = speaker_dash(text)
+            space, text = OuterSpace(space.before + dash, space.after), text[len(dash) :]
+            in_capitals = tokenizers.config.robustness > 0 and is_in_capitals(text)
+        if text and not text.isspace():
+            text = lower_capitals(text) if in_capitals else text
+            yield _SourceLine(number, text, space, length, request, in_capitals)
+
+
+def _without_spans(
+    text: str, ids: list[int], tokenizers: TokenizerPair, max_length: int
+) -> tuple[list[int], Removal | None]:
+    """The ids of a line without its spans, if it has some and is not too long then; otherwise those that it has."""
+    if spans := find_spans(text):
+        removal = Removal.of(text, spans)
+        (rest,) = tokenizers.read("src", [removal.rest])
+        if removal.has_words and len(rest) <= max_length:
+            return rest, removal
+    return ids, None
 
 
 def _split_line(
-    line: int,
-    text: str,
-    space: OuterSpace,
-    length: int,
-    request: SentenceRequest,
-    tokenizers: TokenizerPair,
-    max_length: int,
-    *,
-    sentences: bool,
-    removes: bool,
+    line: _SourceLine, tokenizers: TokenizerPair, max_length: int, *, sentences: bool, removes: bool
 ) -> Iterator[Segment]:
     """The segments of a line, of which the first and the last have the white space at its ends.
 
-    The last one ends where the line of `length` characters does, from which the normaliser may have dropped some.
+    The last one ends where the line does, from which the normaliser may have dropped characters.
     """
 
     def lengths(texts: Sequence[str]) -> list[int]:
@@ -175,25 +192,34 @@ def _split_line(
 
     from mtkit.text.sentences import split_sentences  # as split_lines
 
-    number, end = line * _MAX_PARTS, 0
-    before, segment = space.before, None
-    for chunk in cut_into_chunks(text):
+    number, end, segment = line.number * _MAX_PARTS, 0, None
+    before, request = line.space.before, line.request
+    for chunk in cut_into_chunks(line.text):
         parts = split_line(chunk, lengths, max_length)
         is_cut = not sentences or len(parts) > len(split_sentences(chunk))
         for (leading_space, part), ids in zip(parts, tokenizers.read("src", [p for _, p in parts]), strict=True):
             if segment is not None:
                 yield segment
             end += len(leading_space) + len(part)
-            flags = (*(("split",) if is_cut else ()), *_unknown(ids, tokenizers.src))
-            removal = _short_rest(part, tokenizers, max_length) if removes and len(ids) > max_length else None
-            if removal is not None:
-                ids = tokenizers.read("src", [removal.rest])[0]
-            fields = line, number, before + leading_space, "", part, ids, flags
-            segment = Segment(*fields, request if ids else UNCONSTRAINED, end=end, removal=removal)
+            flags = ("split",) * is_cut + _unknown(ids, tokenizers.src)
+            is_short = not removes or len(ids) <= max_length
+            ids, removal = (ids, None) if is_short else _without_spans(part, ids, tokenizers, max_length)
+            segment = Segment(
+                line=line.number,
+                number=number,
+                leading_space=before + leading_space,
+                text=part,
+                ids=ids,
+                flags=flags,
+                request=request if ids else UNCONSTRAINED,
+                is_in_capitals=line.is_in_capitals,
+                end=end,
+                removal=removal,
+            )
             before, number = "", number + 1
             request = UNCONSTRAINED if ids else request  # the prefix begins the first translation
     if segment is not None:
-        segment.trailing_space, segment.end = space.after, length
+        segment.trailing_space, segment.end = line.space.after, line.length
         yield segment
 
 
@@ -278,12 +304,10 @@ def _fit(
 def _halved(text: str, lengths: Callable[[Sequence[str]], list[int]], max_length: int) -> list[str]:
     """Halve a text that does not fit, and its halves, until they fit."""
     halves = [text[: len(text) // 2], text[len(text) // 2 :]]
-    fits = [len(half) == 1 or size <= max_length for half, size in zip(halves, lengths(halves), strict=True)]
-    return [
-        part
-        for half, is_short in zip(halves, fits, strict=True)
-        for part in ([half] if is_short else _halved(half, lengths, max_length))
-    ]
+    parts: list[str] = []
+    for half, size in zip(halves, lengths(halves), strict=True):
+        parts += [half] if len(half) == 1 or size <= max_length else _halved(half, lengths, max_length)
+    return parts
 
 
 def _split(text: str, pattern: re.Pattern[str]) -> list[str]:
