@@ -204,12 +204,11 @@ class Translator:
     def _translate_segments(self, segments: Sequence[Segment], end: _End) -> None:
         """Search the segments of lines before `end`, once more without repeated n-grams where a translation loops."""
         self._search(segments, self.search, end)
-        done = [s for s in segments if s.line < end.line and s.hypotheses]
-        looping = [s for s in done if has_loop(s.hypotheses[0].tokens, s.ids)]
+        searched = [s for s in segments if s.line < end.line and s.hypotheses]
+        looping = [s for s in searched if has_loop(s.hypotheses[0].tokens, s.ids)]
         if self.search.retry_loops:
             no_loops = replace(self.search, no_repeat_ngram=self.search.no_repeat_ngram or LOOP_NGRAM)
             self._search(looping, no_loops, end)
-        segments = [s for s in segments if s.line < end.line]
         for segment in looping:
             segment.flags = (*segment.flags, "repetition")
         repair = Repair(
@@ -219,13 +218,17 @@ class Translator:
             translate=self._translate_trials,
             attend=self._attend,
         )
-        self._detokenize(segments, end)
-        done = [s for s in segments if s.line < end.line and s.hypotheses]
-        repair(done)
+        self._detokenize([s for s in segments if s.line < end.line], end)
+        with_texts = [s for s in segments if s.line < end.line and s.hypotheses]
+        repair(with_texts)
         ratio = self.length_ratio or UNKNOWN_LENGTH_RATIO
-        for segment in done:
+        for segment in with_texts:
             if is_short(len(segment.ids), len(segment.hypotheses[0].tokens), ratio):
                 segment.flags = (*segment.flags, "short")
+
+    def _source(self, segment: Segment) -> list[int]:
+        """The ids that the model reads for a segment."""
+        return [*self.tag_ids, *segment.ids, self.tokenizers.src.vocab.eos]
 
     def _translate_trials(self, segments: Sequence[Segment]) -> None:
         """Translate segments that have a translation already; those that fail get none."""
@@ -247,7 +250,7 @@ class Translator:
                 length = len(segment.ids)
                 request = replace(
                     segment.request,
-                    source=[*self.tag_ids, *segment.ids, self.tokenizers.src.vocab.eos],
+                    source=self._source(segment),
                     max_length=max(config.max_length.of(length), segment.request.max_length),  # room for constraints
                     min_length=config.min_length.of(length),
                     sentence_id=segment.number,
@@ -256,7 +259,7 @@ class Translator:
             return search(requests)
 
         def cost(segment: Segment) -> int:
-            return (1 + num_hypotheses) * (len(self.tag_ids) + len(segment.ids) + 1)
+            return (1 + num_hypotheses) * len(self._source(segment))
 
         for planned in self.budget.batches((s for s in segments if s.ids), cost):
             batch = [segment for segment in planned if segment.line < end.line]
@@ -277,11 +280,10 @@ class Translator:
 
         def request(segment: Segment) -> SentenceRequest:
             given = tokens[segment.number]
-            source = [*self.tag_ids, *segment.ids, self.tokenizers.src.vocab.eos]
-            return SentenceRequest(source=source, max_length=len(given), prefix=given)
+            return SentenceRequest(source=self._source(segment), max_length=len(given), prefix=given)
 
         def cost(segment: Segment) -> int:
-            return 2 * (len(self.tag_ids) + len(segment.ids) + 1)
+            return 2 * len(self._source(segment))
 
         missing = [s for s in segments if attention[s.number] is None and tokens[s.number]]
         for batch in self.budget.batches(missing, cost):
