@@ -134,23 +134,24 @@ class TranslatorSpec:
         """
         if self.threads is not None:
             set_num_threads(self.threads)
-        device, loaded = device_name(self.device), _read(self.models)  # errors of the device come first
-        for one in loaded:
-            _require_translation_model(one, allow_masked=self.allow_masked)
-        first = loaded[0]
+        device = device_name(self.device)  # its errors come before those of the models
+        models = _read(self.models)
+        first = models[0]
+        for model in models:
+            _require_translation_model(model, allow_masked=self.allow_masked)
         config = search_config(self.search or first.metadata.search, self.search_overrides)
-        for one in loaded:
-            config = config.limited_to(one.metadata.model.max_target_length())
+        for model in models:
+            config = config.limited_to(model.metadata.model.max_target_length())
         load = partial(load_engine, compute_type=self.compute_type, device=device, rewrite=self.rewrite)
-        rerankings: list[Rerank] = []
-        if self.language_model is not None:
-            language = read_language_model(self.language_model, config, translation=first)
+        fusion, rerankings = None, list[Rerank]()
+        if (options := self.language_model) is not None:
+            language = read_language_model(options, config, translation=first)
             config = config.limited_to(language.metadata.model.max_target_length())
-            weight, tokenizers = self.language_model.weight, language.tokenizers
-            if self.language_model.mode == "rerank":
-                rerankings = [LanguageModelReranking(load([language]), tokenizers, weight, config.penalty())]
+            if options.mode == "rerank":
+                engine = load([language])
+                rerankings = [LanguageModelReranking(engine, language.tokenizers, options.weight, config.penalty())]
             else:
-                load = partial(load, language_model=(language.load(), weight))
+                fusion = language.load(), options.weight
         if config.rerank is not None:
             from mtkit.evaluation.similarity import pairwise_similarity
 
@@ -159,23 +160,23 @@ class TranslatorSpec:
         if len(adapters) > 1:
             from mtkit.inference.packing import PackedWeights
 
-            packed, loaded = PackedWeights(), [replace(one, weights=dict(one.weights)) for one in loaded]
+            packed, models = PackedWeights(), [replace(model, weights=dict(model.weights)) for model in models]
         translators = []
         for adapter in adapters:
-            if adapter is not None and len(loaded) > 1:
+            if adapter is not None and len(models) > 1:
                 raise UsageError(
                     f"--adapter {adapter}: belongs to one model, and an ensemble has several; give one of the two"
                 )
-            adapted = loaded if adapter is None else [loaded[0].with_adapter(adapter)]
+            adapted = models if adapter is None else [models[0].with_adapter(adapter)]
             translator = Translator(
-                load(adapted, packed=packed),
+                load(adapted, language_model=fusion, packed=packed),
                 first.tokenizers,
                 config,
-                max_source_length=min(one.metadata.max_source_length for one in loaded),
+                max_source_length=min(model.metadata.max_source_length for model in models),
                 options=self.options,
                 rerankings=rerankings,
                 requires_tag=first.metadata.requires_tag,
-                single_sentences=any(one.metadata.is_of_single_sentences for one in loaded),
+                single_sentences=any(model.metadata.is_of_single_sentences for model in models),
                 length_ratio=first.metadata.length_ratio,
             )
             translators.append(translator)
@@ -280,13 +281,13 @@ def load_engine(
     Raises:
         UsageError: the device does not support the compute type.
     """
-    name = ", ".join(str(one.folder) for one in models)
+    name = ", ".join(str(model.folder) for model in models)
 
     def reference(stored: Sequence[StoredModel]) -> Engine:
         from mtkit.translate.model_engine import ModelEngine
 
         return ModelEngine(
-            [one.load().model for one in stored],
+            [model.load().model for model in stored],
             compute_type=compute_type,
             device=device,
             rewrite=rewrite,
@@ -329,8 +330,8 @@ def _agrees_with_layers(model: StoredModel) -> bool:
     backend = NativeModel(model.metadata.model, model.weights, "float32")
     (ours,), (theirs,) = (each.score(pairs, special_ids(model.tokenizers.tgt)) for each in (backend, reference))
     return all(
-        abs(one.log_prob - other.log_prob) <= TOLERANCE * max(1.0, abs(other.log_prob))
-        for one, other in zip(ours, theirs, strict=True)
+        abs(score.log_prob - expected.log_prob) <= TOLERANCE * max(1.0, abs(expected.log_prob))
+        for score, expected in zip(ours, theirs, strict=True)
     )
 
 
@@ -373,18 +374,18 @@ def load_scorer(
     options = options or TranslationOptions()
     if threads is not None:
         set_num_threads(threads)
-    device = device_name(device)  # its errors come first
-    loaded = _read(models)
-    for one in loaded:
-        _require_decoder(one)
-        if one.metadata.is_language_model and with_source:
-            raise UsageError(f"{one.folder}: a language model, which reads no source; omit --src")
-        if not one.metadata.is_language_model and not with_source:
-            raise UsageError(f"{one.folder}: a translation model, which needs the sources; give --src FILE")
-    engine = load_engine(loaded, compute_type=compute_type, device=device, rewrite=rewrite)
-    max_length = min(one.metadata.max_source_length for one in loaded)
-    tokenizers = loaded[0].tokenizers
-    options.source_prefix.check_tag(tokenizers, requires_tag=loaded[0].metadata.requires_tag)
+    device = device_name(device)  # its errors come before those of the models
+    stored = _read(models)
+    for model in stored:
+        _require_decoder(model)
+        if model.metadata.is_language_model and with_source:
+            raise UsageError(f"{model.folder}: a language model, which reads no source; omit --src")
+        if not model.metadata.is_language_model and not with_source:
+            raise UsageError(f"{model.folder}: a translation model, which needs the sources; give --src FILE")
+    engine = load_engine(stored, compute_type=compute_type, device=device, rewrite=rewrite)
+    max_length = min(model.metadata.max_source_length for model in stored)
+    tokenizers = stored[0].tokenizers
+    options.source_prefix.check_tag(tokenizers, requires_tag=stored[0].metadata.requires_tag)
     return partial(
         score_lines,
         engine,
