@@ -88,7 +88,11 @@ class Dialogue:
     """Takes `/best`, `/flags` and `/help` out of the lines that are typed, and answers them on stderr."""
 
     def __init__(self) -> None:
-        self._questions = {"/best": self._best, "/flags": self._flags, "/help": lambda: [HINT]}
+        self._questions: dict[str, Callable[[], list[str]]] = {
+            "/best": self._best,
+            "/flags": self._flags,
+            "/help": lambda: [HINT],
+        }
         self._translator: Translator | None = None
         self._typed: Line = ""
         self._last: Translation | None = None
