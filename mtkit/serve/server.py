@@ -25,6 +25,7 @@ from mtkit.serve.settings import ServerSettings, is_local
 HEAD_SECONDS = 20.0  # for the head of a request
 WRITE_SECONDS = 30.0  # without a byte that the client reads
 KEEP_ALIVE_SECONDS = 30
+MAX_NAMED = 8  # directions that are named when the server begins
 MAX_HEAD = 32 << 10  # bytes
 MAX_CONNECTIONS = 2000
 CROWDED_SECONDS = 0.25  # that a connection beyond them waits, in which those that have ended are taken away
@@ -228,7 +229,12 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
         logging.disable(logging.WARNING)  # libraries' warnings of requests, with which any client could fill the log
         try:
             await registry.preload()
-            note(f"listening at http://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}")
+            url = f"http://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}"
+            (source, target), *_ = pairs = [*registry.directions]
+            more = f" and {len(pairs) - MAX_NAMED:,} more" * (len(pairs) > MAX_NAMED)
+            note(f"listening at {url}")
+            note(f"translates {', '.join(f'{src}-{tgt}' for src, tgt in pairs[:MAX_NAMED])}{more}; {url}/ is a page")
+            note(f"try: curl {url}/translate -d q=TEXT -d source={source} -d target={target}")
             await _Server(config).serve(sockets=[sock])
         finally:
             await jobs.close()
