@@ -77,19 +77,22 @@ def test_lost_workers_lose_no_request(models: dict[str, Path], translated: Calla
     expected = translated(LINES, "--split-sentences")
     is_over = threading.Event()
 
-    def ask() -> list[object]:
-        answers = []
+    answered: list[object] = []
+
+    def ask() -> int:
         while not is_over.is_set():
-            answers.append(server.translate(q=LINES).json())
-        return answers
+            answered.append(server.translate(q=LINES).json())
+        return len(answered)
 
     with running(str(models["en-de"]), "--workers", "2", "--cache", "0") as server, ThreadPoolExecutor(8) as pool:
         clients = [pool.submit(ask) for _ in range(8)]  # until the end: without requests nobody misses a worker
         try:
             for _ in range(20):
                 wait_until(lambda: len(server.workers()) > 0)
+                before = len(answered)
                 os.kill(server.workers()[0], signal.SIGKILL)
                 time.sleep(0.2)
+                wait_until(lambda: len(answered) > before)  # a text whose workers all die is refused
             wait_until(lambda: len(server.workers()) == 2)
             for process in (*server.children(), *server.workers()):  # that of the model first, and its copies
                 os.kill(process, signal.SIGKILL)
@@ -97,7 +100,7 @@ def test_lost_workers_lose_no_request(models: dict[str, Path], translated: Calla
         finally:
             is_over.set()
         assert all(client.result() for client in clients)
-        assert all(answer == {"translatedText": expected} for client in clients for answer in client.result())
+        assert all(answer == {"translatedText": expected} for answer in answered)
         assert server.translate(q="the dog").status_code == 200
 
 
