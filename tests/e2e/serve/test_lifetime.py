@@ -92,7 +92,7 @@ def test_lost_workers_lose_no_request(models: dict[str, Path], translated: Calla
                 before = len(answered)
                 os.kill(server.workers()[0], signal.SIGKILL)
                 time.sleep(0.2)
-                wait_until(lambda: len(answered) > before)  # a text whose workers all die is refused
+                wait_until(lambda count=before: len(answered) > count)  # a text whose workers all die is refused
             wait_until(lambda: len(server.workers()) == 2)
             for process in (*server.children(), *server.workers()):  # that of the model first, and its copies
                 os.kill(process, signal.SIGKILL)
