@@ -232,9 +232,9 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}"
             (source, target), *_ = pairs = [*registry.directions]
             more = f" and {len(pairs) - MAX_NAMED:,} more" * (len(pairs) > MAX_NAMED)
-            note(f"listening at {url}")
             note(f"translates {', '.join(f'{src}-{tgt}' for src, tgt in pairs[:MAX_NAMED])}{more}; {url}/ is a page")
             note(f"try: curl {url}/translate -d q=TEXT -d source={source} -d target={target}")
+            note(f"listening at {url}")
             await _Server(config).serve(sockets=[sock])
         finally:
             await jobs.close()
