@@ -376,12 +376,12 @@ def load_scorer(
         set_num_threads(threads)
     device = device_name(device)  # its errors come before those of the models
     stored = _read(models)
-    for model in stored:
-        _require_decoder(model)
-        if model.metadata.is_language_model and with_source:
-            raise UsageError(f"{model.folder}: a language model, which reads no source; omit --src")
-        if not model.metadata.is_language_model and not with_source:
-            raise UsageError(f"{model.folder}: a translation model, which needs the sources; give --src FILE")
+    for each in stored:
+        _require_decoder(each)
+        if each.metadata.is_language_model and with_source:
+            raise UsageError(f"{each.folder}: a language model, which reads no source; omit --src")
+        if not each.metadata.is_language_model and not with_source:
+            raise UsageError(f"{each.folder}: a translation model, which needs the sources; give --src FILE")
     engine = load_engine(stored, compute_type=compute_type, device=device, rewrite=rewrite)
     max_length = min(model.metadata.max_source_length for model in stored)
     tokenizers = stored[0].tokenizers

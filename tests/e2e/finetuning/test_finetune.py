@@ -350,7 +350,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(mtkit, tmp_path: Path, bas
         ("book.xlsx", 65, "book.xlsx: not an XLSX workbook"),
         ("merged.xlsx", 65, "sheet 'Sheet': the cells A3:A4 are merged; unmerge them"),
         ("empty.xlsx", 65, "sheet 'Sheet': column B is empty; put the source into column A"),
-        ("old.xls", 2, "save it as .tsv"),
+        ("old.xls", 2, "save it as .xlsx"),
         ("one.txt", 2, "one.txt: one text; give a source and its translation"),
         ("page.html", 2, "page.html: a document without pairs"),
         ("page.pdf", 2, "page.pdf: .pdf has no pairs that are read; take its text out, for example with pdftotext"),

@@ -70,6 +70,6 @@ def test_short_translations_are_flagged_everywhere(tmp_path: Path, capsys) -> No
     assert ["short" in json.loads(line)["flags"] for line in captured.out.splitlines()] == [True, False, False]
     (first, *_) = [json.loads(line) for line in read_lines(tmp_path / "flags")]
     assert (first["line"], "short" in first["flags"]) == (1, True)
-    assert "1 far shorter than their source (line 1)" in captured.err
+    assert "1 far shorter than the source (line 1)" in captured.err
     assert entry.execute(["translate", str(model), str(source), "-o", str(tmp_path / "out.md"), *limit]) == 0
-    assert f"1 far shorter than their source ({source}:1)" in capsys.readouterr().err
+    assert f"1 far shorter than the source ({source}:1)" in capsys.readouterr().err
