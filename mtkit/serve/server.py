@@ -248,8 +248,9 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
     try:
         families = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = families[0]
-        # "::" stands for the addresses of both families
-        sock = socket.create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=family == socket.AF_INET6)
+        # "::" stands for the addresses of both families, where a socket can have both
+        has_both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        sock = socket.create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=has_both)
     except OSError as error:
         hint = "; choose another --port" if error.errno == errno.EADDRINUSE else ""
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else "no such address"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import resource
@@ -324,6 +325,20 @@ def test_an_address_in_use(models: dict[str, Path], capsys: pytest.CaptureFixtur
     with socket.create_server(("127.0.0.1", 0)) as sock:
         assert entry.execute(["serve", str(models["en-de"]), "--port", str(sock.getsockname()[1])]) == 74
     assert "in use; choose another --port" in capsys.readouterr().err
+
+
+def test_an_address_of_ipv6_on_a_machine_without_it(
+    models: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Socket(socket.socket):
+        def __init__(self, family: int = -1, *args: int) -> None:
+            if family == socket.AF_INET6:
+                raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+            super().__init__(family, *args)
+
+    monkeypatch.setattr(socket, "socket", Socket)
+    assert entry.execute(["serve", str(models["en-de"]), "--port", "0", "--host", "::1"]) == 74
+    assert "::1:0: Address family not supported" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
