@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.markup import XmlCheck, XmlError
+from mtkit.documents.reading import CHUNK
 from mtkit.errors import DataError
 
 MAX_PART = 1 << 26  # bytes of a part without compression
@@ -77,32 +80,32 @@ class ZippedXml(DocumentFormat):
         return DataError(f"{path}: a zip archive without {name}, so no {self.title}; is the name right?")
 
 
-def member_elements(path: Path, archive: zipfile.ZipFile, name: str) -> list[tuple[str, dict[str, str]]]:
+def member_elements(path: Path, archive: zipfile.ZipFile, name: str) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Name and attributes of each element inside the outermost one of a member; none if there is no such member.
 
     Raises:
         DataError: the member is too large or not well-formed.
     """
     if name not in archive.namelist():
-        return []
+        return
     if archive.getinfo(name).file_size > MAX_PART:
         raise DataError(f"{path}: {_TOO_LARGE}")
-    elements: list[tuple[str, dict[str, str]]] = []
-
-    def add(element: str, attributes: Mapping[str, str]) -> None:
-        elements.append((element.rpartition(":")[2], dict(attributes)))
-
+    elements: list[tuple[str, Mapping[str, str]]] = []  # of a chunk
+    check = XmlCheck(None, lambda element, attributes: elements.append((element.rpartition(":")[2], attributes)))
     try:
-        XmlCheck(None, add).feed(archive.read(name), is_last=True)
+        with archive.open(name) as member:
+            for chunk in itertools.chain(iter(partial(member.read, CHUNK), b""), [b""]):
+                check.feed(chunk, is_last=not chunk)
+                yield from elements
+                elements.clear()
     except XmlError as error:
         raise DataError(f"{path}: {name}:{error.line}: {error}") from error
-    return elements
 
 
 def related_members(path: Path, archive: zipfile.ZipFile, part: str, types: tuple[str, ...]) -> Iterator[str]:
-    """The members that a part, or with an empty name the archive, has relationships of these types to; as OPC has them.
+    """The members that a part, or with an empty name the archive, has relationships of these types to.
 
-    Errors as `member_elements`.
+    Relationships are those of the Open Packaging Conventions (ECMA-376, part 2). Errors as `member_elements`.
     """
     folder, name = posixpath.split(part)
     names = {each.lower(): each for each in archive.namelist()}  # which are compared without case
@@ -114,7 +117,7 @@ def related_members(path: Path, archive: zipfile.ZipFile, part: str, types: tupl
 
 
 def typed_members(path: Path, archive: zipfile.ZipFile, types: tuple[str, ...]) -> list[str]:
-    """The members whose types, as OPC declares them, end so, in order; errors as `member_elements`."""
+    """The members whose declared content types end with one of these, in order; errors as `member_elements`."""
     declared = {
         attributes.get("PartName", "").lstrip("/").lower()
         for name, attributes in member_elements(path, archive, _CONTENT_TYPES)

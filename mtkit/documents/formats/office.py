@@ -6,7 +6,7 @@ import itertools
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -162,6 +162,7 @@ class Excel(_Office):
     prefix = ""
     ends = "si|is"
     kept = "rPh"
+    _headers: Set[str] = frozenset()  # of tables
 
     def parts(self, path: Path, archive: zipfile.ZipFile) -> dict[str, str | None]:
         """The shared strings, and the sheets, which may have strings of their own."""

@@ -97,11 +97,12 @@ class OpenAI(Front):
         fields, client = await self._admit(request)
         if unknown := fields.names - _NAMES:
             raise RequestError(400, f"{min(unknown)[:40]}: no parameter of a translation")
-        name, text = fields.text("model"), _last_text(fields)
-        if name not in self._models():
-            raise RequestError(404, f"model: {name[:80]!r} is not one of {', '.join(self._models())}")
-        source, target, model = self._models()[name]
-        count = fields.integer("n", 1, maximum=MAX_CHOICES) or 1
+        name, text, models = fields.text("model"), _last_text(fields), self._models()
+        if name not in models:
+            raise RequestError(404, f"model: {name[:80]!r} is not one of {', '.join(models)}")
+        source, target, model = models[name]
+        if not (count := fields.integer("n", 1, maximum=MAX_CHOICES)):
+            raise RequestError(400, "n: at least one choice is expected")
         self._service.check_length([text])
         direction, _ = self._service.detect_direction(text, source, target, model, passes_unread=True)
         options = RequestOptions(client=client, alternatives=count - 1, model=model)
@@ -159,8 +160,10 @@ class OpenAI(Front):
             if with_usage:
                 source = "".join(map("".join, sentences))
                 yield _event({**head, "choices": [], "usage": _usage(source, written)})
-        except (RequestError, TimeoutError) as error:
-            message = str(error) or f"the translation took more than {self._service.settings.timeout:g} s; send less"
+        except RequestError as error:
+            yield _event(self.error_body(error))
+        except TimeoutError:
+            message = f"the translation took more than {self._service.settings.timeout:g} s; send less"
             yield _event(self.error_body(RequestError(503, message)))
         finally:
             for task in tasks:

@@ -63,6 +63,7 @@ def test_models_are_directions(server: Server) -> None:
         ({"messages": [{"role": "assistant", "content": "a"}]}, 400, "messages: the last one"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages: the content"),
         ({"messages": "a"}, 400, "messages: a list of objects"),
+        ({"n": 0}, 400, "n: at least one choice"),
         ({"n": 3, "stream": True}, 400, "n: a stream has one choice"),
         ({"stream_options": 1, "stream": True}, 400, "stream_options: an object"),
     ],

@@ -30,6 +30,7 @@ LAUGHS = b"""<?xml version="1.0"?>
 <tmx><body><tu><tuv xml:lang="en"><seg>&b;</seg></tuv></tu></body></tmx>"""
 EXTERNAL = b'<!DOCTYPE xliff [<!ENTITY x SYSTEM "file:///etc/passwd">]><xliff>&x;</xliff>'
 W = b'<w:document xmlns:w="w"><w:p><w:r><w:t>Hello</w:t></w:r></w:p></w:document>'
+DEEP = b"<document-content>" + b"<text:p>" * 60 + b"a" + b"</text:p>" * 60 + b"</document-content>"
 CASES = [
     ("a.tmx", LAUGHS, ":3: declares the entity a"),
     ("a.xlf", EXTERNAL, ":1: declares the entity x"),
@@ -55,6 +56,22 @@ CASES = [
     ("a.docx", zipped(word__document_xml=b" " * (65 << 20)), "a zip bomb?"),
     ("a.docx", zipped(word__document_xml=W)[:-40], "not a Word document"),
     ("a.docx", zipped(word__document_xml=b"<html/>"), "outermost element is html"),
+    ("a.pptx", b"no zip", "not a PowerPoint presentation"),
+    ("a.pptx", zipped(a=b"b"), "without a slide, so no PowerPoint presentation"),
+    ("a.pptx", zipped(**{"[Content_Types]_xml": LAUGHS}), "[Content_Types].xml:3: declares the entity a"),
+    ("a.xlsx", zipped(**{"[Content_Types]_xml": b"<Types>"}), "[Content_Types].xml:1: not well-formed XML"),
+    ("a.xlsx", zipped(**{"[Content_Types]_xml": b" " * (65 << 20)}), "a zip bomb?"),
+    ("a.odt", zipped(a=b"b"), "without content.xml, so no document in the OpenDocument format"),
+    ("a.odt", zipped(content_xml=W), "outermost element is document, not document-content"),
+    ("a.odt", zipped(content_xml=DEEP), "more than 50 paragraphs inside each other"),
+    ("a.epub", zipped(**{"META-INF__container_xml": b"<container><a/></container>"}), "without a page"),
+    ("a.epub", zipped(**{"META-INF__container_xml": LAUGHS}), "META-INF/container.xml:3: declares the entity a"),
+    ("strings.xml", b"<html/>", "outermost element is html, not resources"),
+    ("a.resx", b"<root><data>", "not well-formed XML"),
+    ("a.arb", b'{"a": "b"', "not JSON"),
+    ("a.ass", b"Just a text.\n", "no section [Events]"),
+    ("a.ass", b"[Events]\nDialogue: 0,a\n", ":2: a dialogue before the line Format:"),
+    ("a.ass", b"[Events]\nFormat: Start, End, Text\nDialogue: 0,a\n", ":3: a dialogue of 2 fields"),
 ]
 
 

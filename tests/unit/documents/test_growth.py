@@ -254,6 +254,9 @@ KNOWN = [  # beginning, unit and end of what took quadratic time
     ("json", '"http://a', ".", '",'),
     ("xlf", '<trans-unit id="1"><source>a</source><target ', " ", 'a="b"></target></trans-unit>'),
     ("xlf", "", '<trans-unit id="1"><source>a</source></trans-unit>', ""),
+    ("odt", "<text:p>", "word <text:note><text:p>x</text:p></text:note> ", ""),
+    ("odt", "<text:p>", "<draw:frame><text:p>A dog.</text:p></draw:frame>", ""),
+    ("md", "#", "&amp;``<!--", "**"),
 ]
 
 
