@@ -64,7 +64,7 @@ def main() -> None:
         names = [*read_lines(arguments.documents)] if arguments.documents else [str(i // 20) for i in range(len(lines))]
         numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
         for line, name in zip(lines, names, strict=True):
-            halves[numbers[name] % 2].setdefault(str(language.language_of_name(path)), []).append(line)
+            halves[numbers[name] % 2].setdefault(str(language.split_name(path)[1]), []).append(line)
     if arguments.tune:
         chosen = language.SHARPNESS, language.RARE_WEIGHT
         settings = itertools.product(SHARPNESSES, RARE_WEIGHTS)
