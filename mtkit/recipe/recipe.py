@@ -7,6 +7,7 @@ checked; choices for omitted keys then replace values of these.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -59,8 +60,8 @@ def read_recipe(name_or_path: str, overrides: Sequence[str] = (), *, allow_comma
     """Read and check a recipe; arguments and errors as `load_recipe`, except that no training text is read."""
     require_path("name_or_path", name_or_path)
     list_of_texts("overrides", overrides)
-    if any(Path(each).is_file() for each in overrides if "=" not in each):
-        texts = f"{name_or_path} {overrides[0]}"
+    if file := next((each for each in overrides if "=" not in each and os.path.isfile(each)), None):
+        texts = f"{name_or_path} {file}"
         raise RecipeError(f"{texts}: two texts are no recipe; mtkit run {texts} writes one and runs all stages")
     path, errors = resolve_recipe_path("recipe", name_or_path), list[str]()
     is_saved = is_text_record(path)

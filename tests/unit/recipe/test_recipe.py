@@ -97,6 +97,7 @@ def test_paths_of_overrides_are_relative_to_the_current_directory(basic: Path, m
         ("evaluation.metrics=bleu", C + "evaluation.metrics: 'bleu' is not a list"),
         ("evaluation.metrics=[blue]", C + "evaluation.metrics.0: 'blue' is not bleu or chrf or chrf++ or ter or"),
         ("training.seed", C + "training.seed: an override has the form key=value, such as training.seed=2"),
+        ("x" * 300, C + "x" * 300 + ": an override has the form key=value, such as training.seed=2"),
         ("=2", C + "=2: an override has the form key=value, such as training.seed=2"),
         ("training.seed=.inf", C + "training.seed: .inf is not a finite number"),
         ("model.num_heads=3", C + "model.num_heads: 3 does not divide d_model 256; change one or set head_dim"),
@@ -113,6 +114,13 @@ def test_messages(basic: Path, override: str, message: str) -> None:
     found = error(basic, override)
     assert found.startswith(message)
     assert "\n" not in found
+
+
+def test_two_texts_are_answered_with_the_command_for_them(tmp_path: Path) -> None:
+    src, tgt = written(tmp_path / "a.en", "a\n"), written(tmp_path / "a.de", "b\n")
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(src), ["training.seed=2", str(tgt)])
+    assert str(caught.value).startswith(f"{src} {tgt}: two texts are no recipe; mtkit run {src} {tgt} writes one")
 
 
 def test_two_vocabularies_have_two_embeddings(basic: Path) -> None:
