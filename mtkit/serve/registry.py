@@ -112,6 +112,10 @@ class Registry:
                 if source != target:
                     hops = [Hop(model, tag, adapter) for adapter in ("", *model.adapters)]
                     self.directions.setdefault((source, target), []).extend(hops)
+        if not self.directions:
+            names = ", ".join(each.name for each in self.models)
+            problem = "neither languages nor tags give a direction from one language to another"
+            raise UsageError(f"serve: {names}: {problem}; serve a model that has one")
         languages = dict.fromkeys(code for pair in self.directions for code in pair)
         self.targets = {src: [tgt for tgt in languages if self.find_route(src, tgt)] for src in languages}
         self.sources = [code for code, targets in self.targets.items() if targets]

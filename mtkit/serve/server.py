@@ -230,7 +230,8 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
         try:
             await registry.preload()
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}"
-            (source, target), *_ = pairs = [*registry.directions]
+            pairs = [*registry.directions]
+            source, target = pairs[0]
             more = f" and {len(pairs) - MAX_NAMED:,} more" * (len(pairs) > MAX_NAMED)
             note(f"translates {', '.join(f'{src}-{tgt}' for src, tgt in pairs[:MAX_NAMED])}{more}; {url}/ is a page")
             note(f"try: curl {url}/translate -d q=TEXT -d source={source} -d target={target}")

@@ -23,9 +23,10 @@ import httpx
 import pytest
 
 from mtkit.cli import entry
-from tests.e2e.serve.conftest import ROOT, Server, running
+from mtkit.text.tokenizer import TokenizerPair
+from tests.e2e.serve.conftest import CONFIG, ROOT, Server, running
 from tests.e2e.translation.test_without_torch import normalised, with_requirements
-from tests.toy.models import sentences
+from tests.toy.models import sentences, write_toy_model
 
 LINES = sentences(60)
 
@@ -319,6 +320,14 @@ def test_refusals(
     error = capsys.readouterr().err
     assert sentence in error
     assert "Traceback" not in error
+
+
+def test_a_model_of_one_language_is_refused(
+    tokenizers: TokenizerPair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_toy_model(tmp_path / "en-en", tokenizers, CONFIG, seed=1, languages=("en", "en"))
+    assert entry.execute(["serve", str(tmp_path / "en-en"), "--port", "0"]) == 2
+    assert "serve: en-en: neither languages nor tags give a direction" in capsys.readouterr().err
 
 
 def test_an_address_in_use(models: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
