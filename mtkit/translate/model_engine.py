@@ -78,11 +78,12 @@ class ModelEngine:
         self._terms: tuple[Constraint, ...] = ()
         if language_model is not None:
             loaded, weight = language_model
+            vocab = loaded.tokenizers.tgt.vocab  # all that the engine keeps of what was loaded: the weights are copied
             self._terms = (LanguageModelTerm(weight),)
             self.stepper = ShallowFusion(
                 self.stepper,
                 prepare(loaded.model),
-                lambda count: collate_source([[]] * count, loaded.tokenizers.tgt.vocab).to(self.device),
+                lambda count: collate_source([[]] * count, vocab).to(self.device),
             )
 
     @property

@@ -1,13 +1,18 @@
-"""Translation bounds oneDNN's caches of kernels."""
+"""Memory of engines: oneDNN's caches of kernels are bounded, and a fused language model is stored once."""
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
+from types import SimpleNamespace
 
 import pytest
 
 from mtkit.hardware import CPUINFO, cpu_has_bf16
+from mtkit.translate.model_engine import ModelEngine
+from tests.unit.translate.toy_translator import transformer
 
 GROWTH = """
 import torch
@@ -33,3 +38,13 @@ print(used() - before)
 def test_memory_does_not_grow_with_the_number_of_shapes() -> None:
     done = subprocess.run([sys.executable, "-c", GROWTH], check=True, capture_output=True)
     assert int(done.stdout) < 200 << 20  # 600 MB with the default capacity, 60 MB with ours
+
+
+def test_a_fused_language_model_is_stored_once(tokenizers) -> None:
+    loaded = SimpleNamespace(model=transformer(tokenizers), tokenizers=tokenizers)
+    as_loaded = weakref.ref(loaded.model)
+    engine = ModelEngine([transformer(tokenizers)], compute_type="float32", language_model=(loaded, 0.5))
+    del loaded
+    gc.collect()
+    assert as_loaded() is None
+    assert engine.stepper.empty_sources(2).ids.size(0) == 2
