@@ -24,6 +24,7 @@ from mtkit.evidence.results import change_line, read_lines_by_name
 from mtkit.evidence.system import valid_text
 from mtkit.model_folder.folder import read_model
 from mtkit.pipeline.reconcile import without_defaults
+from mtkit.recipe.paths import escape_path
 from mtkit.study.runs import StudyRun
 from mtkit.training.monitoring.log import last_event, logged_events
 from mtkit.training.monitoring.meter import Stopwatch
@@ -163,7 +164,7 @@ def _recipe_hash(run: StudyRun) -> str:
     text = json.dumps(without_defaults(replace(run.recipe, name="")), sort_keys=True)
     text += "".join(map(_recipe_hash, run.required))
     for folder in (run.folder.path.parents[1], run.recipe.corpus.root):
-        text = text.replace(str(folder), "")
+        text = text.replace(escape_path(folder), "")  # as `without_defaults` has paths
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

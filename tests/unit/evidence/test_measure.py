@@ -112,6 +112,15 @@ def test_studies_share_the_records_of_equal_trainings(claim: Claim, tmp_path: Pa
     assert found == {"post"}
 
 
+def test_a_record_is_found_in_whatever_folder_the_runs_are(claim: Claim, tmp_path: Path) -> None:
+    """Also in one whose name has a $, which recipes double."""
+    records, study = Records(tmp_path / "results"), read_claim("claim.yaml", ["init_from_variant={pre: post}"]).study
+    run, moved = (runs_of(study, tmp_path / name)[-1] for name in ("norms", "US$"))
+    assert run.source is not None
+    finish(run, REF, bleu=1.0, loss=2.0)
+    assert records.of(run) == records.find(moved)
+
+
 def test_a_training_from_another_model_is_that_of_the_other_recipe(claim: Claim, tmp_path: Path) -> None:
     """The hash of a run has that of its source: otherwise a record would outlive a change of the pre-training."""
     records = Records(tmp_path / "results")
