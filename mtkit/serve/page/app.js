@@ -126,7 +126,7 @@ async function start() {
     languages = await ask("languages");
     limit = settings.charLimit;
     byId("key-details").hidden = !settings.keyRequired;
-    byId("file").accept = settings.supportedFilesFormat.join(",");
+    byId("file").accept = settings.supportedFilesFormat.map((name) => name.slice(name.lastIndexOf("."))).join(",");
     fillLanguages(byId("source"), [{ code: "auto", name: "Detect" }, ...languages], settings.language.source.code);
     showTargets();
     byId("target").value = settings.language.target.code;
