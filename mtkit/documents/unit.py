@@ -64,6 +64,11 @@ class TextUnit:
         return "".join(written)
 
 
+def joined_surrogates(text: str) -> str:
+    """The text with each pair of surrogates, as escapes of UTF-16 give them, as one character; a lone one is U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def left_unit(reason: str, source: Marked | None = None) -> TextUnit:
     """A text that is left as it is, which is counted."""
     return TextUnit(start=0, end=0, source=source or Marked(""), left=reason)

@@ -8,7 +8,7 @@ from functools import partial
 
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.reading import Survey, split_stretches
-from mtkit.documents.unit import TextUnit, has_words
+from mtkit.documents.unit import TextUnit, has_words, joined_surrogates
 from mtkit.text.marked import Marked
 
 _END = r"(?:\r\n|[\r\n]|\Z)"
@@ -21,8 +21,6 @@ _ENTRY = re.compile(
 _ESCAPE = re.compile(rf"{_BREAK}|\\u(?P<code>[0-9a-fA-F]{{4}})|\\(?P<sign>.)|\\", re.DOTALL)
 _SIGNS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 _LINE_END = re.compile(r"(?<!\\)(?:\\\\)*+(?:\r\n|\r(?!\Z)|\n)")  # that continues no line
-
-
 _MESSAGE = re.compile(r"\{\s*\d+\s*[,}]")  # of java.text.MessageFormat, in which an apostrophe is written twice
 
 
@@ -44,9 +42,8 @@ class JavaProperties(DocumentFormat):
         return [unit for entry in _ENTRY.finditer(stretch.replace("\ufeff", " ", 1)) for unit in self._unit(entry)]
 
     def _unit(self, entry: re.Match[str]) -> Iterator[TextUnit]:
-        text = _ESCAPE.sub(_character, entry["value"] or "")
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # of two escapes
-        if not has_words(text):
+        text = joined_surrogates(_ESCAPE.sub(_character, entry["value"] or ""))
+        if not has_words(text) or "\ufffd" in text:
             return
         is_message = _MESSAGE.search(text) is not None and "'" not in text.replace("''", "")
         source = Marked(text.replace("''", "'") if is_message else text)

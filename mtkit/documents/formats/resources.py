@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.markup import TAG, Element, attribute, elements, escape_xml, marked_content, unescape_xml
 from mtkit.documents.reading import element_stretches
-from mtkit.documents.unit import MarkedBuilder, TextUnit, left_unit
+from mtkit.documents.unit import MarkedBuilder, TextUnit, joined_surrogates, left_unit
 
 _MARKUP = re.compile(  # of HTML, as escaped text
     r"<(?P<close>/?)(?P<name>[abipu]|br|div|em|font|h[1-6]|hr|img|li|ol|small|span|strong|su[bp]|tt|ul)"
@@ -47,7 +47,7 @@ class _AndroidBuilder(_Builder):
         pieces = []
         for match in _QUOTED.finditer(text):
             pieces += [re.sub(r"\s+", " ", match[1]), match[2] or ""]
-        super()._add_plain(_ESCAPE.sub(_character, "".join(pieces)))
+        super()._add_plain(joined_surrogates(_ESCAPE.sub(_character, "".join(pieces))))
 
 
 def _character(match: re.Match[str]) -> str:

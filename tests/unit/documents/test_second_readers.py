@@ -228,7 +228,7 @@ def android_text(element) -> str:
             text += char
         elif not text.endswith(" "):
             text += " "
-    return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def check_android(before: bytes, after: bytes) -> None:
