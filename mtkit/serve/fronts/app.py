@@ -18,7 +18,7 @@ from mtkit.serve.core import TranslationService
 from mtkit.serve.fronts.deepl import DeepL
 from mtkit.serve.fronts.document_jobs import DocumentJobs, Files
 from mtkit.serve.fronts.exchange import Exchange, Sites
-from mtkit.serve.fronts.front import TEXT, Endpoint, Front, Schema, routes
+from mtkit.serve.fronts.front import TEXT, Endpoint, Front, routes
 from mtkit.serve.fronts.libretranslate import LibreTranslate, Suggestions
 from mtkit.serve.fronts.openai import OpenAI
 from mtkit.serve.fronts.page import Page
@@ -110,9 +110,7 @@ class Operation(Front):
     async def spec(self, request: Request) -> Response:
         """This specification."""
         paths: dict[str, dict[str, Any]] = {}
-        schemas: dict[str, Schema] = {}
         for front in self._fronts:
-            name, schemas[name] = front.error_schema[0], front.error_schema[1]
             for each in front.endpoints():
                 paths.setdefault(each.path, {}).update({m.lower(): each.operation(front) for m in each.methods})
         about = "Translations in the interfaces of LibreTranslate, DeepL and OpenAI."
@@ -120,7 +118,7 @@ class Operation(Front):
             {
                 "openapi": "3.1.0",
                 "info": {"title": "mtkit serve", "version": "1", "description": about},
-                "components": {"schemas": schemas},
+                "components": {"schemas": dict(front.error_schema for front in self._fronts)},
                 "paths": paths,
             }
         )
