@@ -142,8 +142,8 @@ class OpenAI(Front):
         """Server-sent events: a chunk for each sentence, the end, and numbers of words if they are wanted."""
 
         def event(delta: dict[str, str], finish_reason: str | None = None) -> str:
-            choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-            return _event({**head, "choices": [choice], **({"usage": None} if with_usage else {})})
+            choices = [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}]
+            return _event({**head, "choices": choices, **({"usage": None} if with_usage else {})})
 
         yield event({"role": "assistant", "content": ""})
         tasks = [asyncio.create_task(translate(sentence)) for _, sentence in sentences]
