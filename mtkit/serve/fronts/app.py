@@ -63,7 +63,7 @@ def build_app(settings: ServerSettings, note: Callable[[str], None]) -> tuple[St
     ]
     if settings.suggestions is not None:
         fronts.append(Suggestions(settings.suggestions, service, clients, note))
-    fronts.append(Operation(service, clients, fronts))
+    fronts.append(SpecAndMetrics(service, clients, fronts))
     all_routes = routes(fronts)
     file_paths = {each.path for front in fronts for each in front.endpoints() if each.takes_file}
 
@@ -93,7 +93,7 @@ EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Operation(Front):
+class SpecAndMetrics(Front):
     """The specification (OpenAPI 3.1), generated from the endpoints of all fronts, and the metrics."""
 
     def __init__(self, service: TranslationService, clients: Clients, fronts: Sequence[Front]) -> None:

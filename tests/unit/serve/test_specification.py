@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from mtkit.serve.clients import RequestError
 from mtkit.serve.fronts import app as module
-from mtkit.serve.fronts.app import Operation, build_app
+from mtkit.serve.fronts.app import SpecAndMetrics, build_app
 from mtkit.serve.fronts.front import TEXT, Endpoint, Front, record, routes
 from mtkit.serve.settings import ServerSettings
 
@@ -94,11 +94,11 @@ class Google(Front):
 def test_an_endpoint_of_a_new_front_is_specified_and_has_its_errors(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def with_google(service: Any, clients: Any, fronts: list[Front]) -> Operation:
+    def with_google(service: Any, clients: Any, fronts: list[Front]) -> SpecAndMetrics:
         fronts.append(Google(service, clients))
-        return Operation(service, clients, fronts)
+        return SpecAndMetrics(service, clients, fronts)
 
-    monkeypatch.setattr(module, "Operation", with_google)
+    monkeypatch.setattr(module, "SpecAndMetrics", with_google)
     client = client_of(built())
     spec = client.get("/spec").json()
     operation = spec["paths"]["/language/{model}"]["post"]
