@@ -148,7 +148,8 @@ def resume(run: TrainingRun) -> None:
     saved = Progress() if checkpoint is None else Progress.from_json(checkpoint.state["progress"])
     update, run.progress = saved.update, saved
     has_ended = update >= config.max_updates or saved.best_updates.should_stop(config.patience)
-    if not has_ended and (saved.budget is None or saved.budget.share < 1):  # else the model of the end is chosen again
+    has_ended |= saved.budget is not None and saved.budget.share >= 1
+    if not has_ended:  # after the end, the validations that have chosen the model count, whatever the metric is now
         run.progress = saved.with_metric(run.validation_fingerprint, run.former_fingerprint)
     if checkpoint is not None:
         learner.load(checkpoint.tensors)
