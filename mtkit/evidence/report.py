@@ -166,7 +166,7 @@ def _section(claim: ReadClaim, result: ClaimResult) -> str:
         first = [f"**{result.verdict.value.capitalize()} here.** {source}"]
     else:
         first = [f"**After a short training.** {config.limit}".rstrip(), f"The claim: {config.claim} ({source})"]
-    # study, time, machine, precision, versions and sizes
+    # number of models, time, machine, precision, date and sizes, then what each system is
     about = {key: _listed(value) for key, value in result.environment.items()}
     sizes = ", ".join(dict.fromkeys(f"{count:,}" for count in result.parameters.values()))
     precision, translated = about["training_precision"], about["translation_precision"]

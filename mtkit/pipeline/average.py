@@ -74,7 +74,7 @@ def _require_same_model(first: ModelMetadata, first_source: Path, other: ModelMe
     Raises:
         DataError: they are not; names the first key.
     """
-    used = []  # the values on which the meaning of weights depends, by key: all but dropout, for training alone
+    used = []  # the values on which the meaning of weights depends, by key: all but dropout, which acts in training
     for metadata in (first, other):
         content = {key: to_plain(getattr(metadata, key)) for key in ("src_lang", "tgt_lang", "tags", "model")}
         used.append({key: value for key, value in flat_keys(content) if "drop" not in key})

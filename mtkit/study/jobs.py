@@ -180,7 +180,8 @@ class Job:
 
 def mtkit_run(run: StudyRun) -> list[str]:
     """Command that trains and scores a run from the recipe in its folder, or resumes it."""
-    words = ["run", "--allow-commands", str(run.folder.recipe), "--run-dir", str(run.folder.path)]  # the study asked
+    # commands were refused or allowed when the study was read
+    words = ["run", "--allow-commands", str(run.folder.recipe), "--run-dir", str(run.folder.path)]
     return [sys.executable, "-m", "mtkit", *words]
 
 

@@ -79,8 +79,8 @@ class Learner:
         Args:
             update: number of the update, from 1.
             lr_factor: of all rollbacks so far.
-            scheduled_update: of schedules that end at `max_updates`, which end with a time budget (see TimeBudget);
-                None: `update`.
+            scheduled_update: where the objective is, and a schedule that ends at `max_updates`: with a time budget
+                the update that belongs to the time spent (see TimeBudget). None: `update`.
         """
         self.optimiser.zero_grad(set_to_none=True)
         scheduled = update if scheduled_update is None else scheduled_update

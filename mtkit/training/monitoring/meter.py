@@ -213,7 +213,7 @@ def read_cpu_times() -> CpuTimes | None:
 
 
 def cores_of_others(before: CpuTimes, now: CpuTimes, processes: int = 1) -> float:
-    """Return the number of cores that others used on average than the `processes` of this training, all as busy."""
+    """Return the mean number of cores that other programs used; the `processes` of this training are equally busy."""
     training = processes * (now.process - before.process)
     return max(0.0, (now.machine - before.machine - training) / (now.wall - before.wall))
 
