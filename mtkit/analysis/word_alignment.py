@@ -71,9 +71,9 @@ def read_alignments(path: Path, words: Sequence[tuple[int, int]]) -> list[Refere
         raise DataError(f"{path}: {len(lines):,} lines for {len(words):,} sentence pairs; write one line for each pair")
     alignments = []
     for number, (line, (num_src, num_tgt)) in enumerate(zip(lines, words, strict=True), 1):
-        sure, possible = set(), set()
+        place, sure, possible = f"{path}:{number}", set(), set()
         for field in line.split():
-            match, place = _LINK.fullmatch(field), f"{path}:{number}"
+            match = _LINK.fullmatch(field)
             if match is None:
                 raise DataError(
                     f"{place}: {field[:40]!r} is not a link; write 0-1, or 0?1 for one that is only possible"
