@@ -48,7 +48,7 @@ class LiveDisplay:
         self._progress = Progress(
             TextColumn("update {task.completed:,.0f} of {task.total:,.0f}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[rates]}", markup=False, table_column=Column()),
+            TextColumn("{task.fields[rates]}", markup=False, table_column=Column()),  # a plain column, which wraps
             console=console,
             auto_refresh=False,
         )

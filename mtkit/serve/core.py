@@ -405,7 +405,7 @@ class TranslationCache:
         return entry[0]
 
     def put(self, key: Key, result: dict[str, Any]) -> None:
-        """Keep a result, unless nothing is kept."""
+        """Keep a result; nothing in a cache of 0 bytes."""
         if not self._max_bytes:
             return
         size = ENTRY_BYTES + _bytes_of(key) + _bytes_of(result)

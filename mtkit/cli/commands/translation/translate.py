@@ -235,7 +235,7 @@ def translate(
 
 
 def _output_of_document(file: Path, output: Path | None, of_lines: Sequence[str]) -> Path:
-    """The output of a document, which must be a file, if there is no option of those for lines."""
+    """The output of a document; UsageError without -o, or with an option for lines."""
     remedy = f"to translate it line by line, give - and < {file}"
     if output is None:
         raise UsageError(f"translate: {file} is translated as a document, which needs -o FILE; {remedy}")
