@@ -89,8 +89,6 @@ def split_lines(
         sentences: every sentence becomes a segment; None: in lines of several sentences without constraints.
         removes: a line that is not too long without its spans is read without them.
     """
-    from mtkit.text.sentences import sentence_ends  # its patterns take long to compile
-
     split = split and max_length is not None
     max_length = sys.maxsize if max_length is None else max_length
     part_length = max_length if split else sys.maxsize
@@ -107,6 +105,8 @@ def split_lines(
             return False
         if not is_by_sentences(line):
             return True
+        from mtkit.text.sentences import sentence_ends  # its patterns take long to compile
+
         # where every sentence is a segment, white space at the ends is no part of one
         return not (sentences and line.text != line.text.strip()) and next(sentence_ends(line.text), None) is None
 
@@ -190,7 +190,7 @@ def _split_line(
         read = [Removal.of(text, find_spans(text)).rest for text in texts] if removes else texts
         return [len(ids) for ids in tokenizers.read("src", read)]
 
-    from mtkit.text.sentences import split_sentences  # as split_lines
+    from mtkit.text.sentences import split_sentences  # as in split_lines
 
     number, end, segment = line.number * _MAX_PARTS, 0, None
     before, request = line.space.before, line.request
