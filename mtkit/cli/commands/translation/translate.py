@@ -270,7 +270,7 @@ def _languages(model: Path) -> tuple[str, str]:
 def _translate_document(
     translator: TranslatorSpec, source: SourceOptions, output: Path, summary: FlagSummary, num_workers: int
 ) -> DocumentReport:
-    """Translate a document sentence by sentence; of its sentences, `summary` counts what the report does not, terms."""
+    """Translate a document sentence by sentence; the report counts flags, `summary` also terms."""
     from mtkit.cli.printing import print_notes
     from mtkit.documents.format import format_of
     from mtkit.documents.translate import translate_document
