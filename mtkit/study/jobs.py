@@ -86,9 +86,7 @@ def prepare_runs(runs: Sequence[StudyRun], *, fresh: bool, display: Display) -> 
     originals: dict[str, RunFolder] = {}
     for run in runs:
         corpus, tokenizer = to_plain(run.recipe.corpus), to_plain(run.recipe.tokenizer)
-        for key in ("root", "test"):
-            del corpus[key]
-        del tokenizer["subword_regularization"], tokenizer["robustness"]
+        del corpus["root"], corpus["test"], tokenizer["subword_regularization"], tokenizer["robustness"]
         key = json.dumps([corpus, tokenizer])  # equal for recipes with the same tokenizer and binary corpus
         if fresh or not run.is_finished():
             _prepare_run(run, originals.get(key), fresh=fresh, display=display)

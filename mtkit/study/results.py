@@ -102,10 +102,9 @@ def compare_runs(study: Study, runs: Sequence[StudyRun]) -> StudyResults:
         for variant in study.recipes
     ]
     signature = ""
-    for test in filter(None, tests.values()):  # all have the same settings
+    if (test := next(filter(None, tests.values()), None)) is not None:  # all have the same settings
         bleu = next(iter(test.scores.values())).values["bleu"]
         signature = f"{test.tests[0].removeprefix('bootstrap: paired, ')}; {bleu.signature}"
-        break
     repetition = repetition_rate(_reference(study)) if study.config.exposure_bias else None
     limits, counts = study.config.bleu_by_length, dict[str, int]()
     if limits:
