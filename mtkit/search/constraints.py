@@ -164,7 +164,7 @@ NONE = -1  # padding of phrases
 
 
 class IncludedPhrases(ExtensionSelector):
-    """Every translation of sentence b contains the phrases of sentence b; they may overlap.
+    """Lexically constrained decoding: every translation of sentence b contains its phrases, which may overlap.
 
     A constraint that guarantees the phrases in any search, and a selector that finds good positions for them.
 
