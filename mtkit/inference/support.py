@@ -46,7 +46,7 @@ def unsupported_model_key(config: Any) -> str | None:
     """The first key of a model's configuration that the native backend does not support; None: there is none."""
     if type(config) is not TransformerConfig:
         return "kind"
-    # every query head has other keys and values, which are as wide
+    # query heads share no keys and values, and values are as wide as keys
     usual = {
         "num_kv_heads": config.num_kv_heads in (None, config.num_heads),
         "value_head_dim": config.heads.value_dim == config.heads.head_dim,

@@ -178,7 +178,7 @@ class KVCache(AttentionState):
 
     @property
     def beam_size(self) -> int:
-        """One hypothesis has each row of `kv`."""
+        """W is 1: each row of `kv` belongs to one hypothesis."""
         return 1
 
     @property

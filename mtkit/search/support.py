@@ -1,8 +1,9 @@
 """Search settings by engine: one table, from which refusals, exported settings and notes about the rest follow.
 
 A cell is a function of the search and of the key's value. It returns the engine's options for it, by name; None: the
-engine does not compute this value. An engine computes nothing that has no cell, so that a row without cells, of whose
-key the default is the neutral value, makes every engine but the reference implementation refuse the key.
+engine does not compute this value. Of a key without a cell an engine computes the neutral value alone. A new key of
+SearchConfig needs no row while every engine but the reference implementation is to refuse it: its neutral value is then
+its default.
 """
 
 from __future__ import annotations

@@ -237,12 +237,12 @@ class HeadGatesConfig:
     # updates of a fine-tuning need.
     rate: Annotated[float, Limits(gt=0)] = 20.0
 
-    def gate(self, layer: nn.Module) -> None:
-        """Put a gate on every head of the attention modules in a layer."""
+    def gate(self, model: nn.Module) -> None:
+        """Put a gate on every head of the attention modules of a model."""
         from mtkit.layers.attention import CrossAttention, SelfAttention
         from mtkit.layers.variants.head_gates import GatedProjection
 
-        for module in layer.modules():
+        for module in model.modules():
             if isinstance(module, SelfAttention | CrossAttention):
                 module.out = GatedProjection(module.out, module.heads.num_heads, penalty=self.penalty, rate=self.rate)
 
