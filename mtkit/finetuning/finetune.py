@@ -44,7 +44,7 @@ from mtkit.io.files import hash_file
 from mtkit.io.lock import FileLock
 from mtkit.io.records import read_record, write_record
 from mtkit.model_folder.config_file import WEIGHTS
-from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata
+from mtkit.model_folder.folder import ModelMetadata, find_model
 from mtkit.pipeline import stages
 from mtkit.pipeline.open_run import Run, open_run
 from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
@@ -147,7 +147,7 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
     if options.extend_tokenizer is not None:
         for tokenizer in (stored.tokenizers.src, stored.tokenizers.tgt):
             require_extendable(tokenizer)
-    steps = _Steps(options, base, read_metadata(base), display or NullDisplay())
+    steps = _Steps(options, base, stored.metadata, display or NullDisplay())
     with _locked(options.run):
         steps.prepare_texts()
         recipe = steps.recipe()
