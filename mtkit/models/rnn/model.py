@@ -269,9 +269,9 @@ class Seq2SeqRNN(TranslationModel):
 
     def start(self, source: Source) -> State:
         """See TranslationModel."""
-        rows, logits = source.ids.size(0), self.output
-        memory, cache = EmptyState(), RNNCache(self.encode(source))  # without attention the source is in the cache
-        return State(memory, cache, num_sentences=rows, num_rows=rows, output_projection=logits)
+        rows = source.ids.size(0)
+        cache = RNNCache(self.encode(source))  # has all that is known of the source, since there is no attention
+        return State(EmptyState(), cache, num_sentences=rows, num_rows=rows, output_projection=self.output)
 
     def step(self, token: Tensor, state: State) -> Step:
         """See TranslationModel; the attention of the result is None."""
