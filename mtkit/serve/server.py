@@ -246,17 +246,7 @@ def serve(settings: ServerSettings, note: Callable[[str], None]) -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     ServerConnection.max_connections = min(MAX_CONNECTIONS, max(wanted - OTHER_FILES, wanted // 2))
-    try:
-        families = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = families[0]
-        # "::" stands for the addresses of both families, where a socket can have both
-        has_both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-        sock = socket.create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=has_both)
-    except OSError as error:
-        hint = "; choose another --port" if error.errno == errno.EADDRINUSE else ""
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else "no such address"
-        raise ReadWriteError(f"serve: {settings.host}:{settings.port}: {reason}{hint}") from error
-    with sock:
+    with _listen(settings) as sock:
         if not is_local(settings.host) and settings.keys is None:
             note("everybody who reaches this address can translate: no keys are asked for")
         asyncio.run(run(sock))
@@ -282,3 +272,21 @@ class _ExhaustionNotes:
             self._noted = loop.time()
             reason = os.strerror(error.errno or 0).lower()
             self._note(f"new connections wait: {reason}; raise the limit (ulimit -n), or let fewer clients connect")
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    """The socket at which the server listens.
+
+    Raises:
+        ReadWriteError: the address is in use, or not one of this machine.
+    """
+    try:
+        families = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = families[0]
+        # "::" stands for the addresses of both families, where a socket can have both
+        has_both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=has_both)
+    except OSError as error:
+        hint = "; choose another --port" if error.errno == errno.EADDRINUSE else ""
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else "no such address"
+        raise ReadWriteError(f"serve: {settings.host}:{settings.port}: {reason}{hint}") from error
