@@ -70,6 +70,7 @@ def report(
         MissingInputError, DataError, ReadWriteError: a model or text cannot be read, or the results not be written.
     """
     known = read_json(folder.path / COMPARISON)
+    mixed, table_of_mixtures = mixture or (None, None)
     translations = _Translations(recipe, folder, known.get("translations", {}))
     tables, lines, content = list[Table](), list[str](), dict[str, Any]()
     rows = [["text", "line", "chrf_before", "chrf_after", "src", BEFORE, AFTER, "ref"]]
@@ -79,7 +80,7 @@ def report(
             AFTER: translations.of(AFTER, tuned_model(folder.path, choice), name)
             if choice.keeps_base
             else list(read_lines(folder.hyps(name))),
-            **({MIXTURE: translations.of(MIXTURE, mixture[0], name)} if mixture else {}),
+            **({MIXTURE: translations.of(MIXTURE, mixed, name)} if mixed else {}),
         }
         src, ref = list(read_lines(files.src)), list(read_lines(files.tgt))
         lang = recipe.corpus.language_of_target(files)
@@ -98,9 +99,9 @@ def report(
     write_text(folder.path / LINES, "".join(f"{row}\n" for row in tsv))
     chosen = {"choice": choice.as_dict()}
     write_record(folder.path / COMPARISON, {**chosen, "test": content, "translations": translations.fingerprints})
-    if mixture is not None:
-        tables.append(mixture[1])
-    lines += ["", *_next_steps(recipe, folder.path, choice, mixture)]
+    if table_of_mixtures is not None:
+        tables.append(table_of_mixtures)
+    lines += ["", *_next_steps(recipe, folder.path, choice, mixed)]
     return FinetuneReport(folder.path, tables, lines, {**chosen, **content}, choice.sentence())
 
 
@@ -152,12 +153,12 @@ def _describe(name: str, changed: Sequence[ChangedLine]) -> list[str]:
     return lines
 
 
-def _next_steps(recipe: Recipe, path: Path, choice: ModelChoice, mixture: tuple[Path, Table] | None) -> list[str]:
+def _next_steps(recipe: Recipe, path: Path, choice: ModelChoice, mixed: Path | None) -> list[str]:
     lines = [f"translate with: mtkit translate {path} FILE", f"all changed lines: {path / LINES}"]
     if choice.keeps_base:
         lines.insert(1, f"the fine-tuned model, which is not kept: mtkit translate {tuned_model(path, choice)} FILE")
-    if mixture is not None:
-        return [*lines, f"the mixture: mtkit translate {mixture[0]} FILE"]
+    if mixed is not None:
+        return [*lines, f"the mixture: mtkit translate {mixed} FILE"]
     if len(recipe.corpus.test) > 1:
         return [*lines, "to keep more of the general text: repeat the command with --keep-general 0.5"]
     return [*lines, "to see what was forgotten: give --general SRC TGT, or --general-source FILE"]
