@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.unit.house.source_code import FILES, PACKAGE, ROOT, module_of, name, tree
+from tests.unit.house.source_code import FILES, FUNCTION, PACKAGE, ROOT, module_of, name, tree
 
 # sub-package -> the sub-packages that it may import; those in OPEN_TO_ALL and itself are always allowed
 SCIENCE = {
@@ -175,6 +175,46 @@ def test_packages_import_nothing() -> None:
 
 def test_folders_are_the_known_ones() -> None:
     assert {path.parent.relative_to(PACKAGE).parts[0] for path in FILES if path.parent != PACKAGE} <= set(TABLE)
+
+
+@cache
+def names_of(module: str) -> set[str]:
+    """Names that stand in a module outside of its functions and classes."""
+    found: set[str] = set()
+    pending: list[ast.AST] = [tree(path) for path in FILES if module_of(path) == module]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, FUNCTION | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        else:
+            found |= {node.id} if isinstance(node, ast.Name) else set()
+            pending += ast.iter_child_nodes(node)
+    return found
+
+
+def names_used(path: Path) -> Iterator[tuple[str, str]]:
+    """(module of mtkit, name in it) that a program imports, or reads from a module that it imports."""
+    modules = {module_of(each) for each in FILES}
+    aliases: dict[str, str] = {}  # of modules
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("mtkit."):
+            for alias in node.names:
+                if (module := f"{node.module}.{alias.name}") in modules:
+                    aliases[alias.asname or alias.name] = module
+                else:
+                    yield str(node.module), alias.name
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases:
+            yield aliases[node.value.id], node.attr
+
+
+def test_tools_use_names_that_exist() -> None:
+    """Neither mypy nor a test reads most of them."""
+    used = {(name(path), *each) for path in (ROOT / "tools").rglob("*.py") for each in names_used(path)}
+    assert len(used) > 100
+    assert [each for each in sorted(used) if each[2] not in names_of(each[1])] == []
 
 
 # modules whose packages have other names
