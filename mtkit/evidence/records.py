@@ -163,8 +163,8 @@ def _recipe_hash(run: StudyRun) -> str:
     """
     text = json.dumps(without_defaults(replace(run.recipe, name="")), sort_keys=True)
     text += "".join(map(_recipe_hash, run.required))
-    for folder in (run.folder.path.parents[1], run.recipe.corpus.root):
-        text = text.replace(escape_path(folder), "")  # as `without_defaults` has paths
+    for folder in filter(None, (run.folder.path.parents[1], run.recipe.corpus.root)):
+        text = text.replace(json.dumps(escape_path(folder)).strip('"'), "")  # in the form that the text has it
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

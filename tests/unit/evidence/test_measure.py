@@ -113,9 +113,9 @@ def test_studies_share_the_records_of_equal_trainings(claim: Claim, tmp_path: Pa
 
 
 def test_a_record_is_found_in_whatever_folder_the_runs_are(claim: Claim, tmp_path: Path) -> None:
-    """Also in one whose name has a $, which recipes double."""
+    """Also in one whose name has a $, which recipes double, and letters that JSON escapes."""
     records, study = Records(tmp_path / "results"), read_claim("claim.yaml", ["init_from_variant={pre: post}"]).study
-    run, moved = (runs_of(study, tmp_path / name)[-1] for name in ("norms", "US$"))
+    run, moved = (runs_of(study, tmp_path / name)[-1] for name in ("norms", "Läufe in US$"))
     assert run.source is not None
     finish(run, REF, bleu=1.0, loss=2.0)
     assert records.of(run) == records.find(moved)
