@@ -19,11 +19,11 @@ from mtkit.documents.unit import StretchError
 from mtkit.errors import MtkitError
 from mtkit.serve.clients import RequestError
 from mtkit.serve.fair_queue import QueuedRequest
-from mtkit.serve.languages import language_name, match_language, normal_code
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.registry import MULTIPLE, Hop, Registry
 from mtkit.serve.settings import ServerSettings
 from mtkit.text.language import rank_languages
+from mtkit.text.language_tags import language_name, match_language, normal_code
 from mtkit.text.normalise import plain
 from mtkit.text.sentences import split_sentences
 from mtkit.translate.segments import space_between

@@ -18,10 +18,10 @@ from mtkit.model_folder.adapter_folder import read_adapter
 from mtkit.model_folder.config_file import CONFIG, WEIGHTS, model_hash, read_config
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_metadata
 from mtkit.serve.fair_queue import FairQueue
-from mtkit.serve.languages import is_code, match_language
 from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.processes.pool import ModelPool
 from mtkit.serve.settings import ServerSettings
+from mtkit.text.language_tags import is_code, match_language
 from mtkit.translate.load import search_config
 
 PROCESS_BYTES = 100 << 20  # of Python and libraries, before a model is measured

@@ -29,5 +29,5 @@ def test_page(server: Server, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     results = json.loads(done.stdout)
     assert {name: problems for name, problems in results.items() if problems} == {}
-    assert len(results) > 15
-    assert {path.stem for path in pictures.glob("*.png")} >= {"light", "dark", "phone", "right-to-left"}
+    assert len(results) > 25
+    assert {path.stem for path in pictures.glob("*.png")} >= {"light", "dark", "phone", "right-to-left", "long"}

@@ -26,7 +26,7 @@ from mtkit.serve.core import AUTO, LINE_END, Direction, RequestOptions, Translat
 from mtkit.serve.fronts.document_jobs import DOWNLOAD, DocumentJobs, download_of
 from mtkit.serve.fronts.front import FILE, FLAG, INTEGER, TEXT, Endpoint, Front, choice, list_of, record
 from mtkit.serve.fronts.requests import MAX_TERMS, RequestFields, terms_as_json
-from mtkit.serve.languages import language_name
+from mtkit.text.language_tags import language_name
 
 
 @dataclass(frozen=True)

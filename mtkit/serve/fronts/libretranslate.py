@@ -41,7 +41,7 @@ from mtkit.serve.fronts.front import (
     one_or_list,
     record,
 )
-from mtkit.serve.languages import language_name
+from mtkit.text.language_tags import language_name
 
 MAX_ALTERNATIVES = 10
 FORMATS = ("text", "html")

@@ -18,6 +18,30 @@ def test_other_words(server: Server) -> None:
     words = ask("/next_words", beginning="")["words"]
     assert len({each["word"] for each in words}) == len(words) > 1
     for each in words:
-        (sentence,) = ask("/sentences", sentence=0, beginning=each["word"])["sentences"]
+        choices = [{"source": FIELDS["q"], "beginning": each["word"]}, {"source": "another", "beginning": "no"}]
+        (sentence,) = ask("/sentences", choices=choices)["sentences"]
         assert sentence["target"] == each["translation"]
         assert sentence["target"].startswith(each["word"])
+
+
+def test_models_by_name(server: Server) -> None:
+    models = server.client.get("/models").json()
+    assert {each["name"]: (each["sources"], each["targets"]) for each in models} == {
+        "en-de": (["en"], ["de"]),
+        "special": (["en"], ["de"]),
+        "de-fr": (["de"], ["fr"]),
+        "fr-en": (["fr"], ["en"]),
+    }
+    fields = {**FIELDS, "model": "special"}
+    (sentence,) = server.client.post("/sentences", json=fields).json()["sentences"]
+    assert sentence["target"] == server.translate(q=FIELDS["q"], model="special").json()["translatedText"]
+    assert sentence["target"] != server.translate(q=FIELDS["q"]).json()["translatedText"]
+    unknown = server.client.post("/sentences", json={**FIELDS, "model": "none"})
+    assert (unknown.status_code, "the models are en-de, special" in unknown.json()["error"]) == (400, True)
+
+
+def test_beginnings_are_of_sentences(server: Server) -> None:
+    for wrong in ({"source": "a"}, "text", [["a", "b"]], [{"source": 1, "beginning": "a"}]):
+        response = server.client.post("/sentences", json={**FIELDS, "choices": wrong})
+        assert response.status_code == 400, wrong
+        assert "a list of objects" in response.text or "is missing" in response.text or "a text" in response.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtkit.serve.languages import is_code, language_name, match_language
+from mtkit.text.language_tags import is_code, language_name, match_language
 
 
 @pytest.mark.parametrize(
