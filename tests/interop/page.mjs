@@ -342,6 +342,23 @@ for (const [name, options] of Object.entries({
     await other.context().close();
   });
 }
+for (const [name, options] of Object.entries({
+  docs: { colorScheme: "light" },
+  "docs-phone": { viewport: { width: 360, height: 700 }, colorScheme: "dark" },
+}))
+  await check(`documentation of the interface: ${name}`, async (expect) => {
+    const other = await open(options);
+    await other.click("nav a");
+    await other.waitForSelector("article");
+    await other.evaluate(readFileSync(axe, "utf8"));
+    const report = await other.evaluate(() => window.axe.run());
+    for (const each of report.violations) expect(false, `${each.id}: ${each.nodes[0].html.slice(0, 300)}`);
+    const overflow = await other.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    expect(overflow <= 0, `${overflow} pixels beside the screen`);
+    expect((await other.locator("script").count()) === 0, "it needs a script");
+    writeFileSync(`${pictures}/${name}.png`, await other.screenshot());
+    await other.context().close();
+  });
 await check("no error in the console", async (expect) => errors.forEach((each) => expect(false, each)));
 await check("no request to anywhere else", async (expect) => outside.forEach((each) => expect(false, each)));
 await browser.close();

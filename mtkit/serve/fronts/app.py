@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,11 +12,13 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from mtkit import __version__
 from mtkit.serve.clients import Clients, RequestError, read_keys
 from mtkit.serve.core import TranslationService
 from mtkit.serve.fronts.deepl import DeepL
+from mtkit.serve.fronts.docs import docs_page
 from mtkit.serve.fronts.document_jobs import DocumentJobs, Files
 from mtkit.serve.fronts.exchange import Exchange, Sites
 from mtkit.serve.fronts.front import TEXT, Endpoint, Front, routes
@@ -94,7 +97,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class SpecAndMetrics(Front):
-    """The specification (OpenAPI 3.1), generated from the endpoints of all fronts, and the metrics."""
+    """The specification (OpenAPI 3.1), generated from the endpoints of all fronts, as a page too, and the metrics."""
+
+    title = "Server"
 
     def __init__(self, service: TranslationService, clients: Clients, fronts: Sequence[Front]) -> None:
         super().__init__(service, clients)
@@ -104,24 +109,35 @@ class SpecAndMetrics(Front):
         """The endpoints."""
         return [
             Endpoint("/spec", self.spec, answer={"type": "object"}),
+            Endpoint("/docs", self.docs, answer=TEXT, media_types=["text/html"]),
             Endpoint("/metrics", self.metrics, answer=TEXT, media_types=["text/plain"]),
         ]
 
     async def spec(self, request: Request) -> Response:
         """This specification."""
+        return JSONResponse(self._specification())
+
+    async def docs(self, request: Request) -> Response:
+        """The specification as a page for people."""
+        page = docs_page(self._specification(), str(request.base_url), needs_key=self._clients.needs_key)
+        return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
+
+    def _specification(self) -> dict[str, Any]:
         paths: dict[str, dict[str, Any]] = {}
         for front in self._fronts:
             for each in front.endpoints():
                 paths.setdefault(each.path, {}).update({m.lower(): each.operation(front) for m in each.methods})
+        source, target = next(iter(self._service.registry.directions), ("en", "de"))
+        # examples are in languages of this server
+        text = json.dumps(paths, ensure_ascii=False).replace("{source}", source).replace("{target}", target)
         about = "Translations in the interfaces of LibreTranslate, DeepL and OpenAI."
-        return JSONResponse(
-            {
-                "openapi": "3.1.0",
-                "info": {"title": "mtkit serve", "version": "1", "description": about},
-                "components": {"schemas": dict(front.error_schema for front in self._fronts)},
-                "paths": paths,
-            }
-        )
+        return {
+            "openapi": "3.1.0",
+            "info": {"title": "mtkit serve", "version": __version__, "description": about},
+            "tags": [{"name": title} for title in dict.fromkeys(front.title for front in self._fronts)],
+            "components": {"schemas": dict(front.error_schema for front in self._fronts)},
+            "paths": json.loads(text),
+        }
 
     async def metrics(self, request: Request) -> Response:
         """Metrics in the format of Prometheus."""

@@ -10,8 +10,9 @@ import asyncio
 import datetime
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from starlette.background import BackgroundTask
 from starlette.requests import Request
@@ -24,7 +25,19 @@ from mtkit.errors import DataError
 from mtkit.serve.clients import Clients, RequestError
 from mtkit.serve.core import AUTO, LINE_END, Direction, RequestOptions, TranslationService
 from mtkit.serve.fronts.document_jobs import DOWNLOAD, DocumentJobs, download_of
-from mtkit.serve.fronts.front import FILE, FLAG, INTEGER, TEXT, Endpoint, Front, choice, list_of, record
+from mtkit.serve.fronts.front import (
+    FILE,
+    FLAG,
+    INTEGER,
+    SHARED_FIELDS,
+    TEXT,
+    Endpoint,
+    Front,
+    RequestField,
+    choice,
+    list_of,
+    record,
+)
 from mtkit.serve.fronts.requests import MAX_TERMS, RequestFields, terms_as_json
 from mtkit.text.language_tags import language_name
 
@@ -69,6 +82,24 @@ class DeepL(Front):
 
     prefix = "/v2/"
     title = "DeepL"
+    fields: ClassVar[Mapping[str, RequestField]] = {
+        **SHARED_FIELDS,
+        "text": RequestField("list of texts", ["The dog sleeps."]),
+        "source_lang": RequestField("language of the texts; without it, the language is detected", "{source}"),
+        "target_lang": RequestField("language of the translation", "{target}"),
+        "formality": RequestField("no effect: the models know no formality"),
+        "split_sentences": RequestField("0: a text is one sentence; nonewlines: a line end is a space"),
+        "tag_handling": RequestField("whether the texts have tags of XML or HTML, which keep their places"),
+        "ignore_tags": RequestField("names of tags of XML whose content is not translated"),
+        "glossary_id": RequestField("identifier of a glossary of the direction"),
+        "context": RequestField("no effect: the models translate sentence by sentence"),
+        "show_billed_characters": RequestField("whether the answer has the number of characters"),
+        "type": RequestField("source or target languages", "target"),
+        "name": RequestField("name of the glossary", "Animals"),
+        "entries": RequestField("a term and its translation on each line", "dog\tHund"),
+        "entries_format": RequestField("tsv: a tab stands between term and translation; csv: a comma"),
+        "filename": RequestField("no effect: the file has its name"),
+    }
     error_schema = "Message", record(message=TEXT)
     lists = ("text", "ignore_tags", "non_splitting_tags", "splitting_tags")
 

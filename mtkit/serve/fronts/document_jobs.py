@@ -9,9 +9,10 @@ import secrets
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, ClassVar
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
@@ -23,7 +24,18 @@ from mtkit.io.files import remove_abandoned, temporary_beside
 from mtkit.serve.clients import Clients, RequestError
 from mtkit.serve.core import AUTO, DETECTED_CHARACTERS, Direction, RequestOptions, TranslationService
 from mtkit.serve.fronts.exchange import body_of, while_connected
-from mtkit.serve.fronts.front import FILE, FLAG, IDENTIFIER, INTEGER, TEXT, Endpoint, Front, record
+from mtkit.serve.fronts.front import (
+    FILE,
+    FLAG,
+    IDENTIFIER,
+    INTEGER,
+    SHARED_FIELDS,
+    TEXT,
+    Endpoint,
+    Front,
+    RequestField,
+    record,
+)
 from mtkit.serve.processes.messages import receive_async, send_async
 from mtkit.serve.processes.pool import start_process
 
@@ -247,6 +259,12 @@ DOWNLOAD = "application/octet-stream"
 
 class Files(Front):
     """Documents in LibreTranslate's interface, and for the page with their progress."""
+
+    title = "Documents"
+    fields: ClassVar[Mapping[str, RequestField]] = {
+        **SHARED_FIELDS,
+        "name": RequestField("any name, with which a browser stores the file", "letter.txt"),
+    }
 
     def __init__(self, service: TranslationService, clients: Clients, jobs: DocumentJobs) -> None:
         super().__init__(service, clients)

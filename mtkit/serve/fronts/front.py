@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -71,9 +72,33 @@ def record(*, optional: Mapping[str, Schema] | None = None, **required: Schema) 
     return {"type": "object", "properties": {**required, **(optional or {})}, "required": [*required]}
 
 
+class RequestField(NamedTuple):
+    """A field of requests in the specification.
+
+    Attributes:
+        about: its description, a phrase.
+        example: its value in examples, in which {source} and {target} are languages of a model; None: examples leave it
+            out.
+    """
+
+    about: str
+    example: Any = None
+
+
+SHARED_FIELDS: Mapping[str, RequestField] = {
+    "api_key": RequestField("key of the client, which can also be the header Authorization: Bearer KEY"),
+    "model": RequestField("name of one of several models of the direction; see /models"),
+    "source": RequestField("language of the text, or auto", "{source}"),
+    "target": RequestField("language of the translation", "{target}"),
+    "glossary": RequestField("list of terms, each a list of the term and its allowed translations; in a form, as JSON"),
+    "file": RequestField("document, whose format is known by the end of its name", "letter.txt"),
+    "identifier": RequestField("identifier that an earlier answer has given", "ID"),
+}
+
+
 @dataclass(frozen=True)
 class Endpoint:
-    """A path, its handler, and their description in the specification, whose summary is the docstring of the handler.
+    """A path, its handler, and their description in the specification, which is the docstring of the handler.
 
     Attributes:
         path: a part that varies is a name in braces.
@@ -104,29 +129,57 @@ class Endpoint:
         """True if the body has a file."""
         return self.body is not None and FILE in self.body["properties"].values()
 
-    def operation(self, front: Front) -> dict[str, Any]:
-        """The operation of each method in the specification; `front` states the shape of errors."""
+    def fields(self) -> dict[str, list[tuple[str, Schema, bool]]]:
+        """Name, schema and necessity of each field, by its place: path, query or body."""
         segments = {name: self.segments.get(name, IDENTIFIER) for name in re.findall(r"\{(\w+)\}", self.path)}
-        statuses = [*_OF_ALL, *self.errors, *([404] if segments else ()), *([507] if self.takes_file else ())]
+        body = self.body or record()
+        return {
+            "path": [(name, schema, True) for name, schema in segments.items()],
+            "query": [(name, schema, False) for name, schema in self.query.items()],
+            "body": [(name, schema, name in body["required"]) for name, schema in body["properties"].items()],
+        }
+
+    def operation(self, front: Front) -> dict[str, Any]:
+        """The operation of each method in the specification; `front` states fields and the shape of errors."""
+        fields = self.fields()
+        statuses = [*_OF_ALL, *self.errors, *([404] if fields["path"] else ()), *([507] if self.takes_file else ())]
         error = {"application/json": {"schema": {"$ref": f"#/components/schemas/{front.error_schema[0]}"}}}
         answer: dict[str, Any] = {"description": "The answer."}
         if self.answer is not None:
             answer["content"] = {each: {"schema": self.answer} for each in self.media_types}
-        summary = (self.handler.__doc__ or "").partition("\n")[0].removesuffix(".")
+        summary, _, description = inspect.cleandoc(self.handler.__doc__ or "").partition("\n")
         operation: dict[str, Any] = {
-            "summary": f"{summary} ({front.title})" if front.title else summary,
+            "tags": [front.title],
+            "summary": summary.removesuffix("."),
             "responses": {
                 str(self.status): answer,
                 **{str(status): {"description": _ERRORS[status], "content": error} for status in statuses},
             },
         }
+        if description.strip():
+            operation["description"] = " ".join(description.split())
         if self.body is not None:
             media_type = "multipart/form-data" if self.takes_file else "application/json"
-            operation["requestBody"] = {"required": True, "content": {media_type: {"schema": self.body}}}
+            described = {
+                name: {**schema, "description": front.fields[name].about} for name, schema, _ in fields["body"]
+            }
+            examples = {name: front.fields[name].example for name, _, _ in fields["body"]}
+            content = {
+                "schema": {**self.body, "properties": described},
+                "example": {name: each for name, each in examples.items() if each is not None},
+            }
+            operation["requestBody"] = {"required": True, "content": {media_type: content}}
         if parameters := [
-            {"name": name, "in": place, "required": place == "path", "schema": schema}
-            for place, schemas in (("path", segments), ("query", self.query))
-            for name, schema in schemas.items()
+            {
+                "name": name,
+                "in": place,
+                "required": is_required,
+                "schema": schema,
+                "description": front.fields[name].about,
+                **({} if front.fields[name].example is None else {"example": front.fields[name].example}),
+            }
+            for place in ("path", "query")
+            for name, schema, is_required in fields[place]
         ]:
             operation["parameters"] = parameters
         return operation
@@ -137,13 +190,15 @@ class Front:
 
     Attributes:
         prefix: of all its paths; an error of a path that no front has is in the shape of the longest prefix.
-        title: of the interface in summaries; "": it is mtkit's or LibreTranslate's.
+        title: of the interface, by which the specification groups endpoints.
+        fields: of requests by name.
         error_schema: name and schema of the body of an error.
         lists: names of fields of forms that are lists even with one value.
     """
 
     prefix: ClassVar[str] = "/"
-    title: ClassVar[str] = ""
+    title: ClassVar[str] = "LibreTranslate"
+    fields: ClassVar[Mapping[str, RequestField]] = SHARED_FIELDS
     error_schema: ClassVar[tuple[str, Schema]] = ("Error", record(error=TEXT))
     lists: ClassVar[Sequence[str]] = ()
 
@@ -168,8 +223,11 @@ class Front:
 
 
 def routes(fronts: Iterable[Front]) -> list[Route]:
-    """The routes of all fronts; ValueError if a path does not begin with the prefix of its front."""
+    """The routes of all fronts; ValueError if a path lacks the prefix of its front, or a field its description."""
     endpoints = [(front, each) for front in fronts for each in front.endpoints()]
     if stray := [each.path for front, each in endpoints if not each.path.startswith(front.prefix)]:
         raise ValueError(f"paths without the prefix of their front: {stray}")
+    names = {(front, name) for front, each in endpoints for fields in each.fields().values() for name, _, _ in fields}
+    if unknown := sorted(name for front, name in names if name not in front.fields):
+        raise ValueError(f"fields without a description in their front: {unknown}")
     return [Route(each.path, each.handler, methods=[*each.methods]) for _, each in endpoints]

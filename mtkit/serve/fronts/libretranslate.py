@@ -10,10 +10,10 @@ import datetime
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -31,10 +31,12 @@ from mtkit.serve.fronts.front import (
     INTEGER,
     LIST,
     NUMBER,
+    SHARED_FIELDS,
     TERMS,
     TEXT,
     Endpoint,
     Front,
+    RequestField,
     choice,
     integer_to,
     list_of,
@@ -50,6 +52,13 @@ _DETECTED = record(confidence=NUMBER, language=TEXT)
 
 class LibreTranslate(Front):
     """Texts, languages and the state of the server."""
+
+    fields: ClassVar[Mapping[str, RequestField]] = {
+        **SHARED_FIELDS,
+        "q": RequestField("text, or a list of texts", "The dog sleeps."),
+        "format": RequestField("text, or html, whose tags keep their places"),
+        "alternatives": RequestField("number of further translations of each text"),
+    }
 
     def endpoints(self) -> list[Endpoint]:
         """The endpoints."""
@@ -195,6 +204,12 @@ _BEGINNING = (
 
 class Suggestions(Front):
     """The endpoint that takes suggestions, and their file, of which each line is whole at any time."""
+
+    fields: ClassVar[Mapping[str, RequestField]] = {
+        **SHARED_FIELDS,
+        "q": RequestField("text", "The dog sleeps."),
+        "s": RequestField("its translation", "Der Hund schläft."),
+    }
 
     def __init__(self, path: Path, service: TranslationService, clients: Clients, note: Callable[[str], None]) -> None:
         """Open the file, which is begun if it does not exist, and repaired if its last line is torn.

@@ -11,15 +11,27 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any, ClassVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from mtkit.serve.clients import RequestError
 from mtkit.serve.core import AUTO, LINE_END, RequestOptions
-from mtkit.serve.fronts.front import ANYTHING, FLAG, INTEGER, TEXT, Endpoint, Front, choice, integer_to, list_of, record
+from mtkit.serve.fronts.front import (
+    ANYTHING,
+    FLAG,
+    INTEGER,
+    TEXT,
+    Endpoint,
+    Front,
+    RequestField,
+    choice,
+    integer_to,
+    list_of,
+    record,
+)
 from mtkit.serve.fronts.requests import RequestFields, without_surrogates
 from mtkit.text.sentences import split_sentences
 from mtkit.translate.segments import space_between
@@ -41,6 +53,18 @@ class OpenAI(Front):
 
     prefix = "/v1/"
     title = "OpenAI"
+    fields: ClassVar[Mapping[str, RequestField]] = {
+        **dict.fromkeys(_NO_EFFECT, RequestField("no effect on a translation")),
+        "model": RequestField(
+            "direction, such as en-de or auto-de, and en-de/NAME of several models", "{source}-{target}"
+        ),
+        "messages": RequestField(
+            "the text of the last one is translated", [{"role": "user", "content": "The dog sleeps."}]
+        ),
+        "n": RequestField("number of translations"),
+        "stream": RequestField("whether the answer comes sentence by sentence, as server-sent events"),
+        "stream_options": RequestField("whether the last event of a stream has the usage"),
+    }
     error_schema = ("OpenAIError", record(error=record(message=TEXT, type=TEXT)))
 
     def endpoints(self) -> list[Endpoint]:

@@ -6,8 +6,9 @@ import html
 import itertools
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
@@ -15,7 +16,19 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from mtkit import __version__
 from mtkit.serve.clients import RequestError
 from mtkit.serve.core import LINE_END, RequestOptions
-from mtkit.serve.fronts.front import ANYTHING, FLAG, LIST, TERMS, TEXT, Endpoint, Front, choice, list_of, record
+from mtkit.serve.fronts.front import (
+    FLAG,
+    LIST,
+    SHARED_FIELDS,
+    TERMS,
+    TEXT,
+    Endpoint,
+    Front,
+    RequestField,
+    choice,
+    list_of,
+    record,
+)
 from mtkit.serve.fronts.requests import RequestFields
 from mtkit.text.language_tags import RIGHT_TO_LEFT, match_language, normal_code
 from mtkit.text.sentences import split_sentences
@@ -42,6 +55,15 @@ _PREFERENCE = re.compile(r"\s*([\w-]+)\s*(?:;\s*q=([01](?:\.\d{0,3})?))?\s*")  #
 class Page(Front):
     """The page and what it asks for."""
 
+    title = "Page"
+    fields: ClassVar[Mapping[str, RequestField]] = {
+        **SHARED_FIELDS,
+        "name": RequestField("name of a file of the page", "icon.svg"),
+        "q": RequestField("text; a sentence for /next_words", "The dog sleeps."),
+        "beginning": RequestField("beginning of the translation", ""),
+        "choices": RequestField("beginnings that the translations of sentences must have, each with its source"),
+    }
+
     def endpoints(self) -> list[Endpoint]:
         """The endpoints."""
         choices = list_of(record(source=TEXT, beginning=TEXT))
@@ -53,7 +75,7 @@ class Page(Front):
                 "/page/{name}",
                 self.file,
                 segments={"name": choice(FILES)},
-                answer=ANYTHING,
+                answer={"type": ["string", "object"]},
                 media_types=[*MEDIA_TYPES.values()],
             ),
             Endpoint(

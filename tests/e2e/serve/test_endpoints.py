@@ -1,32 +1,21 @@
-"""Every endpoint of every front answers a request as the specification says; a new one needs its body here."""
+"""Every endpoint answers the example of the specification as the specification says, and so does the page of it."""
 
 from __future__ import annotations
 
+import html
+import re
+import shlex
+import shutil
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from tests.e2e.serve.conftest import running
+from tests.e2e.serve.conftest import Server, running
 
-FIELDS = {"q": "the dog", "source": "en", "target": "de"}
-FILE = {"file": ("a.txt", "the dog\n")}
-DIRECTION = {"source_lang": "EN", "target_lang": "DE"}
-GLOSSARY = {"name": "mine", "entries": "dog\tHund", **DIRECTION}
-BODIES: dict[str, dict[str, Any]] = {
-    "/translate": {"json": FIELDS},
-    "/detect": {"json": {"q": "the dog"}},
-    "/suggest": {"json": {**FIELDS, "s": "der Hund"}},
-    "/sentences": {"json": FIELDS},
-    "/next_words": {"json": FIELDS},
-    "/translate_file": {"data": FIELDS, "files": FILE},
-    "/documents": {"data": FIELDS, "files": FILE},
-    "/v2/translate": {"json": {"text": ["the dog"], **DIRECTION}},
-    "/v2/glossaries": {"json": GLOSSARY},
-    "/v1/chat/completions": {"json": {"model": "en-de", "messages": [{"role": "user", "content": "the dog"}]}},
-    "/v2/document": {"data": DIRECTION, "files": FILE},
-}
 TYPES = {"string": str, "integer": int, "number": int | float, "boolean": bool, "array": list, "object": dict}
 
 
@@ -47,12 +36,25 @@ def conforms(value: Any, schema: dict[str, Any]) -> bool:
 def identifier_for(client: httpx.Client, path: str) -> str:
     """The identifier of a new glossary, or of a document that is translated, for the path of an endpoint."""
     if "glossaries" in path:
-        return str(client.post("/v2/glossaries", **BODIES["/v2/glossaries"]).json()["glossary_id"])
-    started = client.post("/documents", **BODIES["/documents"]).json()
+        body = {"name": "mine", "entries": "dog\tHund", "source_lang": "en", "target_lang": "de"}
+        return str(client.post("/v2/glossaries", json=body).json()["glossary_id"])
+    fields = {"source": "en", "target": "de"}
+    started = client.post("/documents", data=fields, files={"file": ("a.txt", "the dog\n")}).json()
     while not (state := client.get(f"/documents/{started['id']}").json())["done"]:
         assert "error" not in state
         time.sleep(0.01)
     return str(started["id"])
+
+
+def example_of(operation: dict[str, Any]) -> dict[str, Any]:
+    """The body of the example of an operation, as httpx takes it."""
+    if "requestBody" not in operation:
+        return {}
+    ((kind, content),) = operation["requestBody"]["content"].items()
+    if kind == "application/json":
+        return {"json": content["example"]}
+    fields = {**content["example"]}
+    return {"files": {"file": (fields.pop("file"), "the dog\n")}, "data": fields}
 
 
 def test_every_endpoint_answers(models: dict[str, Path], tmp_path: Path) -> None:
@@ -64,7 +66,7 @@ def test_every_endpoint_answers(models: dict[str, Path], tmp_path: Path) -> None
             identifier = identifier_for(server.client, path) if "{identifier}" in path else ""
             (status,) = (each for each in operation["responses"] if each.startswith("2"))
             content = operation["responses"][status].get("content", {})
-            body = BODIES[path] if "requestBody" in operation else {}
+            body = example_of(operation)
             for name in schemas.get("name", {}).get("enum", ["a.txt"]):
                 response = server.client.request(method, path.format(identifier=identifier, name=name), **body)
                 assert response.status_code == int(status), (method, path, response.text)
@@ -74,4 +76,24 @@ def test_every_endpoint_answers(models: dict[str, Path], tmp_path: Path) -> None
                     assert conforms(response.json(), content[kind]["schema"]), (method, path, response.json())
             requested.add(path)
     assert len(requested) > 20
-    assert {*BODIES} <= requested
+
+
+def test_the_commands_of_the_documentation_work(server: Server, tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("no curl")
+    (tmp_path / "letter.txt").write_text("the dog\n")
+    page = server.client.get("/docs").text
+    commands = [html.unescape(each) for each in re.findall(r"<pre class=\"example\">(.*?)</pre>", page, re.DOTALL)]
+    complete = [each for each in commands if "/ID" not in each]
+    assert len(complete) > 15
+    for command in complete:
+        words = [
+            *shlex.split(command.replace("\\\n", "")),
+            "--fail-with-body",
+            "--silent",
+            "--show-error",
+            "--noproxy",
+            "*",
+        ]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
