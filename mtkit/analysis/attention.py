@@ -27,7 +27,7 @@ from mtkit.errors import DataError, UsageError
 from mtkit.model_folder.config_file import LEXICON
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.translate.alignment import links_of, word_pairs
+from mtkit.translate.alignment import word_links, words_of
 from mtkit.translate.reference_text import ReferenceText, batches, prefix_ids
 
 Reference = Callable[[int], ReferenceAlignment]  # index of a sentence pair -> its alignment
@@ -129,8 +129,9 @@ def _reference(
     @cache
     def align(index: int) -> ReferenceAlignment:
         src, tgt = tokenizers.encode("src", [text.src[index]])[0], tokenizers.encode("tgt", [text.ref[index]])[0]
-        tokens = tokenizers.src.ids_to_tokens(src), tokenizers.tgt.ids_to_tokens(tgt)
-        links = set(word_pairs(aligner.links(src, tgt), *tokens))
+        src_words, tgt_words = words_of(tokenizers.src.ids_to_tokens(src)), words_of(tokenizers.tgt.ids_to_tokens(tgt))
+        pairs = {(src_words[s], tgt_words[t]) for s, t in aligner.links(src, tgt)}
+        links = {(s, t) for s, t in pairs if s >= 0 and t >= 0}
         return ReferenceAlignment(links, links)
 
     return "IBM Model 1", align
@@ -156,7 +157,7 @@ class _Aligner:
             tgt = batch.labels[row, batch.target.real[row]].tolist()[:-1]
             tokens = self._tokenizers.src.ids_to_tokens(src), self._tokenizers.tgt.ids_to_tokens(tgt)
             for head, of_head in enumerate(weights[row, :, : len(tgt), self._prefix :]):  # [T, S]
-                links = set(word_pairs(links_of(of_head, len(src)), *tokens))
+                links = word_links([(0, 0, of_head[:, : len(src)])], *tokens)
                 self._errors[module][head].add(links, self._reference(index))
 
     def error_rate(self, module: str, head: int) -> float | None:

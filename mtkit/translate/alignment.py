@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,23 +31,55 @@ def words_of(tokens: Sequence[str]) -> list[int]:
     return indices
 
 
-def links_of(attention: NDArray[np.float32], src_length: int) -> list[tuple[int, int]]:
-    """Pairs (source token, target token): each target token with the source token that it attends to most.
+# Choices that bring the links of words closest to alignments made by hand (tools/benchmarks/alignment.py).
+MIN_OF_BEST = 0.7  # attention of a target word to its source word, compared with the greatest that this one receives
+MIN_UNLINKED = 0.2  # of the target word that attends most to a source word without a link
+
+
+def word_links(blocks: Iterable[tuple[int, int, Any]], src: Sequence[str], tgt: Sequence[str]) -> set[tuple[int, int]]:
+    """Pairs (source word, target word): each target word with the source word that it attends to most.
+
+    The attention of a target word is the mean of its tokens', and that to a source word the sum over its tokens. Tokens
+    without letters or digits, such as a full stop, do not count in a word that has others: the decoder looks at the end
+    of a sentence for words that it has no better place for. Of the target words with the same source word, those that
+    attend to it much less than another are not linked. A source word that is left without a link has one to the target
+    word that attends to it most, if that is a considerable share.
 
     Args:
-        attention: [T, S], attention of T target tokens over at least `src_length` source positions.
-        src_length: source tokens without the end of sentence, to which nothing is linked.
+        blocks: of the attention [T, S]: source token and target token at which it begins, and the weights over source
+            tokens without the end of sentence, to which nothing is linked.
+        src, tgt: all tokens as strings, with U+2581 for a space.
     """
-    if src_length == 0:
-        return []
-    return [(s, t) for t, s in enumerate(attention[:, :src_length].argmax(1).tolist())]
+    links: set[tuple[int, int]] = set()
+    src_words, tgt_words = _counted_words(src), _counted_words(tgt)
+    for first_src, first_tgt, attention in blocks:
+        weights = np.asarray(attention)
+        rows, columns = (
+            np.array(words[first : first + size], dtype=np.int64)
+            for words, first, size in zip((tgt_words, src_words), (first_tgt, first_src), weights.shape, strict=True)
+        )
+        weights = weights[np.ix_(rows >= 0, columns >= 0)]
+        if not weights.size:
+            continue
+        of_tgt, row = np.unique(rows[rows >= 0], return_inverse=True)
+        of_src, column = np.unique(columns[columns >= 0], return_inverse=True)
+        mass = np.zeros((len(of_tgt), len(of_src)))
+        np.add.at(mass, (row[:, None], column[None, :]), weights)
+        mass /= np.bincount(row)[:, None]
+        is_linked = (np.arange(len(of_src)) == mass.argmax(1)[:, None]) & (mass > 0)
+        is_linked &= mass >= MIN_OF_BEST * np.where(is_linked, mass, 0).max(0)
+        is_left = ~is_linked.any(0) & (mass.max(0) >= MIN_UNLINKED)
+        is_linked |= (np.arange(len(of_tgt))[:, None] == mass.argmax(0)) & is_left
+        links.update((int(of_src[s]), int(of_tgt[t])) for t, s in np.argwhere(is_linked))
+    return links
 
 
-def word_pairs(links: Iterable[tuple[int, int]], src: Sequence[str], tgt: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Pairs (source word, target word) in order, from pairs of token indices and the tokens as strings."""
-    src_word, tgt_word = words_of(src), words_of(tgt)
-    pairs = {(src_word[s], tgt_word[t]) for s, t in links}
-    return tuple(sorted((s, t) for s, t in pairs if s >= 0 and t >= 0))
+def _counted_words(tokens: Sequence[str]) -> list[int]:
+    """`words_of`, with -1 for a token without letters or digits in a word that has others."""
+    words = words_of(tokens)
+    has_letters = [any(map(str.isalnum, token)) for token in tokens]
+    with_letters = {word for word, has in zip(words, has_letters, strict=True) if has}
+    return [-1 if not has and word in with_letters else word for word, has in zip(words, has_letters, strict=True)]
 
 
 class Replacement(NamedTuple):

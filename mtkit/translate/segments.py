@@ -8,6 +8,7 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.search.length_penalty import LengthPenalty
@@ -15,7 +16,7 @@ from mtkit.text.normalise import NO_SPACE, SPACE_MARK, OuterSpace, outer_space, 
 from mtkit.text.spans import find_spans, is_in_capitals, lower_capitals, to_capitals
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.alignment import Replacement, links_of, moved_pairs, word_pairs
+from mtkit.translate.alignment import Replacement, moved_pairs, word_links
 from mtkit.translate.lines import MAX_CHUNK, UNCONSTRAINED, Line, text_of
 from mtkit.translate.removal import Removal
 from mtkit.translate.translation import FIDELITY_FLAGS, Alternative, Translation
@@ -349,7 +350,7 @@ class LineMerger:
         self._replaced: list[Replacement] = []
         self._length = 0  # characters before any was replaced
         self._is_finished, self._violates_exclusion, self._is_in_capitals = True, False, False
-        self._links: list[tuple[int, int]] = []  # of the tokens as spelled, with white space; none without attention
+        self._attention: list[tuple[int, int, Any]] = []  # of the tokens as spelled, with white space; see word_links
         self._src_spelled: list[str] = []
         self._tgt_spelled: list[str] = []
 
@@ -386,7 +387,7 @@ class LineMerger:
         self._tgt_spelled.append(space)
         src, tgt = segment.spell(self._tokenizers)
         offsets = len(self._src_spelled), len(self._tgt_spelled)
-        self._links += [(s + offsets[0], t + offsets[1]) for s, t in links_of(best.attention, len(src))]
+        self._attention.append((*offsets, best.attention[: len(tgt), : len(src)]))
         for tokens, new in ((self._src_spelled, src), (self._tgt_spelled, tgt)):
             # the tokenizer puts a mark before the first word; it is no space of the text
             tokens += [token.removeprefix(SPACE_MARK) if i == 0 else token for i, token in enumerate(new)]
@@ -411,7 +412,7 @@ class LineMerger:
                     self._flags["numbers" if span.is_number else "missing"] = None
             nbest = [(hyp, score, log_prob, tuple(flag for flag in self._flags if flag in FIDELITY_FLAGS))]
         written = to_capitals if self._is_in_capitals else str
-        pairs = word_pairs(self._links, self._src_spelled, self._tgt_spelled)
+        pairs = tuple(sorted(word_links(self._attention, self._src_spelled, self._tgt_spelled)))
         last_flags = {"limit": not self._is_finished, "excluded": self._violates_exclusion}
         num_tokens = len(self._tokens) - (len(self._log_probs) - 1)  # without the ends of segments
         return Translation(

@@ -1,12 +1,13 @@
-"""Places of source words in a translation against alignments made by hand.
+"""Word alignments, and places of source words in a translation, against alignments made by hand.
 
     python tools/benchmarks/alignment.py MODEL
 
 tools/benchmarks/alignments has 60 sentence pairs of the embedded valid set with links made by hand: 0-0, source word
 and target word; 0?0 where the link is only possible. The model, of the quickstart recipe or alike, reads the reference.
-For all stretches of one to three source words whose sure links are one stretch of target words, the program prints how
-many `target_range` finds exactly, for several values of its two constants. `mtkit attention MODEL --src en --ref de
---alignments links` prints the alignment error rates of heads.
+The program prints the alignment error rate of `word_links` for several values of its two constants. For all stretches
+of one to three source words whose sure links are one stretch of target words, it prints how many a pair of tags around
+them finds exactly (`place_marks`), and how many `target_range` does for several values of its two constants.
+`mtkit attention MODEL --src en --ref de --alignments links` prints the alignment error rates of heads.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from mtkit.analysis.word_alignment import AlignmentErrors, read_alignments
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.text.lines import read_lines
+from mtkit.text.marked import Mark, Marked, place_marks
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate import alignment
 from mtkit.translate.load import load_translator
@@ -25,6 +28,7 @@ from mtkit.translate.segments import Segment
 
 DATA = Path(__file__).parent / "alignments"
 SHARES = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+UNLINKED = (0.1, 0.2, 0.3, 1.1)
 GAPS = (0, 1, 2, 9)
 PUNCTUATION = ".,?"
 
@@ -36,10 +40,35 @@ def main() -> None:
     translator = load_translator(parser.parse_args().model, device="cpu", threads=1)
     src, ref, links = (list(read_lines(DATA / name)) for name in ("en", "de", "links"))
     segments = [segment(i, *pair, translator.tokenizers) for i, pair in enumerate(zip(src, ref, strict=True), start=1)]
+    spelled = [s.spell(translator.tokenizers) for s in segments]
+    attentions = translator._attend(segments)
+    blocks = [
+        (attention[: len(of_tgt), : len(of_src)], of_src, of_tgt)
+        for attention, (of_src, of_tgt) in zip(attentions, spelled, strict=True)
+    ]
+    sizes = [(len(each_src.split()), len(each_ref.split())) for each_src, each_ref in zip(src, ref, strict=True)]
+    gold = read_alignments(DATA / "links", sizes)
+    print("| MIN_OF_BEST |", " | ".join(f"AER, MIN_UNLINKED {least}" for least in UNLINKED), "|")
+    print("|---" * (1 + len(UNLINKED)) + "|")
+    chosen = alignment.MIN_OF_BEST, alignment.MIN_UNLINKED
+    for alignment.MIN_OF_BEST in SHARES:
+        rates = []
+        for alignment.MIN_UNLINKED in UNLINKED:
+            errors = AlignmentErrors()
+            for (attention, *tokens), reference in zip(blocks, gold, strict=True):
+                errors.add(alignment.word_links([(0, 0, attention)], *tokens), reference)
+            rates.append(errors.error_rate)
+        print(f"| {alignment.MIN_OF_BEST} |", " | ".join(f"{rate:.3f}" for rate in rates), "|")
+    alignment.MIN_OF_BEST, alignment.MIN_UNLINKED = chosen
+    exact = [
+        place_tags(src_text, ref_text, of_src, alignment.word_links([(0, 0, attention)], *tokens)) == of_ref
+        for (attention, *tokens), src_text, ref_text, of_links in zip(blocks, src, ref, links, strict=True)
+        for of_src, of_ref in stretches(src_text, ref_text, of_links)
+    ]
+    print(f"\n{len(exact)} stretches, exact by a pair of tags: {sum(exact)}")
     aligned = [
-        alignment.Aligned.of(s.text, src, s.hypotheses[0].text, tgt, attention)
-        for s, attention in zip(segments, translator._attend(segments), strict=True)
-        for src, tgt in [s.spell(translator.tokenizers)]
+        alignment.Aligned.of(s.text, of_src, s.hypotheses[0].text, of_tgt, attention)
+        for s, (attention, of_src, of_tgt) in zip(segments, blocks, strict=True)
     ]
     rows = zip(aligned, src, ref, links, strict=True)
     cases = [(a, *case) for a, *row in rows if a is not None for case in stretches(*row)]
@@ -56,11 +85,18 @@ def main() -> None:
             print(f"| {share} |", " | ".join(map(str, exact)), "|")
 
 
+def place_tags(src: str, ref: str, stretch: tuple[int, int], links: set[tuple[int, int]]) -> tuple[int, int]:
+    """Characters of the reference between tags that were around a stretch of the source."""
+    start, end = stretch
+    placed, _ = place_marks(Marked(src, (Mark(start, "open", "1"), Mark(end, "close", "1"))), ref, sorted(links))
+    return placed.marks[0].offset, placed.marks[1].offset
+
+
 def segment(line: int, src: str, ref: str, tokenizers: TokenizerPair) -> Segment:
     """A segment whose translation is the reference."""
     ids, tokens = tokenizers.encode("src", [src])[0], tokenizers.encode("tgt", [ref])[0]
     hypothesis = Hypothesis(tokens=tokens, log_prob=0.0, score=0.0, token_log_probs=[], text=ref)
-    return Segment(line, line, "", "", src, ids, hypotheses=[hypothesis])
+    return Segment(line, line, "", src, ids, hypotheses=[hypothesis])
 
 
 def stretches(src: str, ref: str, links: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mtkit.translate.alignment import Replacement, links_of, moved_pairs, word_pairs, words_of
+from mtkit.translate.alignment import Replacement, moved_pairs, word_links, words_of
 
 
 def test_words_of_tokens():
@@ -13,12 +13,29 @@ def test_words_of_tokens():
     assert words_of(tokens) == [0, 1, 1, -1, 2, 2, 3, -1]
 
 
-def test_word_pairs_follow_the_largest_attention():
-    attention = np.array([[0.9, 0.1, 0.0], [0.1, 0.2, 0.7], [0.1, 0.8, 0.1]])
-    links = links_of(attention, 2)
-    assert links == [(0, 0), (1, 1), (1, 2)]
-    assert word_pairs(links, ["▁a", "b"], ["▁x", "▁y", "z"]) == ((0, 0), (0, 1))
-    assert links_of(attention, 0) == []
+@pytest.mark.parametrize(
+    ("src", "tgt", "attention", "expected"),
+    [
+        (["▁a", "▁b"], ["▁x", "▁y"], [[0.9, 0.1], [0.2, 0.8]], {(0, 0), (1, 1)}),
+        (["▁a", "b"], ["▁x", "▁y", "z"], [[0.9, 0.1], [0.1, 0.2], [0.1, 0.8]], {(0, 0)}),  # half as much is no link
+        (["▁a", "b"], ["▁x", "▁y", "z"], [[0.9, 0.1], [0.3, 0.5], [0.1, 0.8]], {(0, 0), (0, 1)}),
+        # the full stop is not "a", although it is written with it
+        (["▁a", "."], ["▁x", "▁y", "."], [[0.8, 0.1], [0.1, 0.9], [0.0, 1.0]], {(0, 0)}),
+        (["▁a", "▁."], ["▁x", "▁."], [[0.8, 0.1], [0.1, 0.9]], {(0, 0), (1, 1)}),  # a word of its own
+        # a source word that no target word prefers
+        (["▁fire", "▁man"], ["▁Feuer", "wehr"], [[0.6, 0.4], [0.5, 0.3]], {(0, 0), (1, 0)}),
+        (["▁fire", "▁man"], ["▁Feuer", "wehr"], [[0.9, 0.1], [0.9, 0.1]], {(0, 0)}),
+        (["▁a"], ["▁x"], [[0.0]], set()),
+        ([], ["▁x"], [[]], set()),
+    ],
+)
+def test_a_target_word_is_linked_to_the_source_word_that_it_attends_to(src, tgt, attention, expected):
+    assert word_links([(0, 0, np.array(attention))], src, tgt) == expected
+
+
+def test_words_of_several_segments_are_linked_in_each():
+    one = np.array([[1.0]])
+    assert word_links([(0, 0, one), (1, 2, one)], ["▁a", "▁b"], ["▁x", "▁", "▁y"]) == {(0, 0), (1, 1)}
 
 
 @pytest.mark.parametrize(
