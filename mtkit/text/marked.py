@@ -6,14 +6,17 @@ document keeps what is written for each name, so that marks can be moved without
 
 from __future__ import annotations
 
+import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 _WORD = re.compile(r"\S+")
+_STOPS = ".,;:!?\u2026\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f"  # that end sentences and their parts
 MAX_INSIDE = 200  # words of a pair whose links are compared; those in the middle of a longer one are not
 MAX_WORD = 40  # characters; a longer one is a sentence of a script without spaces, in which a place is a guess
 
@@ -116,22 +119,29 @@ def join_marked(parts: Sequence[Marked]) -> Marked:
 
 @dataclass
 class _Node:
-    """A pair of marks, or an empty mark, with the marks inside it; characters of the source, then of the target."""
+    """A pair of marks, or an empty mark, with the marks inside it; characters of the source, then of the target.
+
+    Attributes:
+        least: units of the target that it needs, so that no pair with words inside is left without one.
+    """
 
     name: str
     is_pair: bool
     start: int
     end: int = 0
+    least: int = 0
     children: list[_Node] = field(default_factory=list)
 
 
 def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -> tuple[Marked, bool]:
     """Place the marks of a source in its translation.
 
-    A pair surrounds the words that align with those inside it. An empty mark stands behind the word that aligns with
-    the one that it ends, otherwise before the word that aligns with the next one. Inside a word that is the same in the
-    translation, marks keep their places. Marks around the whole source stay around the translation. A mark without
-    aligned words is placed in proportion to the length of the text, at the nearest word: a guess.
+    A pair surrounds the words that align with those inside it, of which it takes the stretch with most of them and
+    fewest of others. An empty mark stands behind the word that aligns with the one that it ends, otherwise before the
+    word that aligns with the next one. Inside a word that is the same in the translation, marks keep their places.
+    Marks around the whole source stay around the translation. A mark without aligned words is placed in proportion to
+    the length of the text, at the nearest word: a guess. A pair with a word inside has one in the translation, too; of
+    several pairs that want the same word, the others have one beside it.
 
     Args:
         links: word alignment, pairs of indices (source word, target word); words are separated by white space.
@@ -142,22 +152,29 @@ def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -
     """
     roots: list[_Node] = []
     opened: list[_Node] = []
+    nodes: list[_Node] = []
+    letters = [0, *itertools.accumulate(map(str.isalnum, source.text))]
     for mark in source.marks:
         if mark.role == "close":
-            opened.pop().end = mark.offset
+            node = opened.pop()
+            node.end = mark.offset
+            node.least = max(letters[node.end] > letters[node.start], sum(child.least for child in node.children))
             continue
         node = _Node(mark.name, mark.role == "open", mark.offset, mark.offset)
+        nodes.append(node)
         (opened[-1].children if opened else roots).append(node)
         if node.is_pair:
             opened.append(node)
     # Pairs move to the target from the outside in. Thousands of them may be nested, so that nothing recurses.
     placement = _Placement(source.text, target, links)
-    roots = placement.arrange(roots, 0, len(target))
-    outer = [*roots]
-    while outer:
-        node = outer.pop()
-        node.children = placement.arrange(node.children, node.start, node.end)
-        outer += node.children
+    for node in nodes:
+        node.start, node.end = placement.find_range(node)
+    if not placement.divide(nodes, sum(root.least for root in roots)):
+        for node in nodes:
+            node.least = 0
+    placement.arrange(roots, 0, len(target))
+    for node in nodes:  # parents come before their children
+        placement.arrange(node.children, node.start, node.end)
     marks: list[Mark] = []
     unwritten: list[_Node | Mark] = [*reversed(roots)]
     while unwritten:
@@ -185,33 +202,65 @@ class _Placement:
             if s < len(self.src_words) and t < len(self.tgt_words):
                 self.targets[s].append(t)
         self.linked = {t for targets in self.targets.values() for t in targets}
+        self.unlinked = [t for t in range(len(self.tgt_words)) if t not in self.linked]
         self.ends = len(target) - len(target.lstrip()), len(target.rstrip())
         self.is_certain = True
 
-    def arrange(self, nodes: list[_Node], low: int, high: int) -> list[_Node]:
-        """Move marks to the target, between two of its characters, in the order found there."""
-        spans = [self._range(node) for node in nodes]
-        order = sorted(range(len(nodes)), key=lambda i: (spans[i], i))
-        for i in order:
-            node, (start, end) = nodes[i], spans[i]
-            clipped = min(max(start, low), high), min(max(end, low), high)
-            self.is_certain &= clipped == (start, end)
-            node.start, node.end = clipped[0], max(clipped)
-            low = node.end
-        return [nodes[i] for i in order]
+    def divide(self, nodes: list[_Node], least: int) -> bool:
+        """Divide the target into units: words, and what the wanted ranges cut off of them; letters if these are few.
 
-    def _range(self, node: _Node) -> tuple[int, int]:
-        """The characters of the target for a mark of the source."""
+        Args:
+            nodes: with their wanted ranges.
+            least: number of units that are needed.
+
+        Returns:
+            Whether there are as many units.
+        """
+        cuts = sorted({each for node in nodes for each in (node.start, node.end)})
+        units: list[tuple[int, int]] = []
+        for start, end in self.tgt_words:
+            inside = cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
+            units += itertools.pairwise([start, *inside, end])
+        units = [unit for unit in units if any(map(str.isalnum, self.target[slice(*unit)]))]
+        if len(units) < least:
+            units = [(i, i + 1) for i, char in enumerate(self.target) if char.isalnum()]
+        self.unit_starts, self.unit_ends = ([unit[side] for unit in units] for side in (0, 1))
+        return len(units) >= least
+
+    def arrange(self, nodes: list[_Node], low: int, high: int) -> None:
+        """Sort marks by the ranges that they want, and fit these between two characters of the target.
+
+        Each leaves to those behind it the units that they need.
+        """
+        nodes.sort(key=lambda node: (node.start, node.end))
+        rest = sum(node.least for node in nodes)
+        available = bisect_right(self.unit_ends, high)
+        for node in nodes:
+            rest -= node.least
+            wanted = node.start, node.end
+            start, end = min(max(node.start, low), high), min(max(node.end, low), high)
+            if node.least or rest:
+                last = available - rest  # the unit before which it ends
+                first = bisect_left(self.unit_starts, start)
+                if first > last - node.least:
+                    first = last - node.least
+                    start = self.unit_starts[first]
+                    end = self.unit_ends[last - 1] if node.least else start
+                if (beyond := bisect_right(self.unit_ends, end)) > last:
+                    end = self.unit_starts[last] if last == first else self.unit_ends[last - 1]
+                elif beyond < first + node.least:
+                    end = self.unit_ends[first + node.least - 1]
+                if start > node.start and first < available:  # not with the space behind the mark before it
+                    start = min(self.unit_starts[first], end)
+            node.start, node.end = start, max(start, end)
+            self.is_certain &= wanted == (node.start, node.end)
+            low = node.end
+
+    def find_range(self, node: _Node) -> tuple[int, int]:
+        """The characters of the target that a mark of the source wants."""
         inside = range(bisect_right(self.src_ends, node.start), bisect_left(self.src_starts, node.end))
-        word = inside.start
-        src_start, src_end = self.src_words[word] if word < len(self.src_words) else (0, -1)
-        if src_start <= node.start <= node.end <= src_end and len(self.targets[word]) == 1:
-            first, last = self.tgt_words[self.targets[word][0]]
-            if self.target[first:last].lower() == self.source[src_start:src_end].lower() and (
-                last - first == src_end - src_start
-            ):  # the place inside an equal word
-                place = first + node.start - src_start
-                return place, place + node.end - node.start
+        if (same := self._inside_same_word(node, inside.start)) is not None:
+            return same
         before = bisect_left(self.src_starts, node.start) == 0
         after = bisect_right(self.src_ends, node.end) == len(self.src_ends)
         is_outside = after and node.end > (self.src_ends or [0])[-1]  # behind the white space at the end
@@ -226,10 +275,8 @@ class _Placement:
         looked_at = inside if len(inside) <= MAX_INSIDE else [*inside[: MAX_INSIDE // 2], *inside[-MAX_INSIDE // 2 :]]
         words = {t for s in looked_at for t in self.targets[s]}
         if not words:
-            return self._guess(node.start), max(self._guess(node.start), self._guess(node.end, is_end=True))
-        first, last = min(words), max(words)
-        others = self.linked.intersection(range(first, last)) - words if last - first < 2 * MAX_INSIDE else None
-        self.is_certain &= others is not None and not others
+            return self._guess_range(node, len(inside))
+        first, last = self._stretch(words, is_long=len(inside) > 1)
         self.is_certain &= all(len(self.target[slice(*self.tgt_words[t])]) < MAX_WORD for t in (first, last))
         outer = self.src_words[inside[0]][0], self.src_words[inside[-1]][1]
         self.is_certain &= not any(
@@ -239,9 +286,57 @@ class _Placement:
         place, end = self.tgt_words[first][0], self.tgt_words[last][1]
         if self.target.startswith(opening, place):
             place += len(opening)
-        if self.target.endswith(closing, place, end):
+        if closing and self.target.endswith(closing, place, end):
             end -= len(closing)
+        elif self.source[node.end - 1].isalnum():  # a stop that follows only in the translation
+            stops = _STOPS if end == self.ends[1] else _STOPS.replace(".", "")
+            end = place + len(self.target[place:end].rstrip(stops)) or end
         return place, end
+
+    def _inside_same_word(self, node: _Node, word: int) -> tuple[int, int] | None:
+        """The same characters of a target word that equals the source word around a mark."""
+        start, end = self.src_words[word] if word < len(self.src_words) else (0, -1)
+        if not start <= node.start <= node.end <= end:
+            return None
+        text, candidates = self.source[start:end].lower(), self.targets[word]
+        letters = [any(map(str.isalnum, each)) for each in (text[: node.start - start], text[node.end - start :])]
+        is_inside = any(letters) if node.start < node.end else all(letters)
+        if is_inside and len(text) < MAX_WORD and not any(self._lower(t) == text for t in candidates):
+            candidates = self._by_text.get(text, [])  # not linked, but there
+        if len(candidates) != 1 or self._lower(candidates[0]) != text:
+            return None
+        place = self.tgt_words[candidates[0]][0] + node.start - start
+        return place, place + node.end - node.start
+
+    def _lower(self, word: int) -> str:
+        return self.target[slice(*self.tgt_words[word])].lower()
+
+    @cached_property
+    def _by_text(self) -> dict[str, list[int]]:
+        words: dict[str, list[int]] = {}
+        for t in range(len(self.tgt_words)):
+            words.setdefault(self._lower(t), []).append(t)
+        return words
+
+    def _stretch(self, words: Set[int], *, is_long: bool) -> tuple[int, int]:
+        """First and last of neighbouring target words, with most of a pair's and fewest of others.
+
+        That is the maximum subarray (Bentley 1984), in which a word of the pair is 1, of another -1, and one without
+        links 0. Of equal ones it is the longest for a pair that is long, otherwise the first.
+        """
+        if max(words) - min(words) >= 2 * MAX_INSIDE:
+            self.is_certain = False
+            return min(words), max(words)
+        best, first, last, total, start = 0, 0, 0, 0, 0
+        for t in range(min(words), max(words) + 1):
+            if total < (not is_long) or start not in words:
+                total, start = 0, t
+            total += 1 if t in words else -(t in self.linked)
+            if total > best or (is_long and total == best and t in words and t - start > last - first):
+                best, first, last = total, start, t
+        others = self.linked.intersection(range(first, last)) - words
+        self.is_certain &= not others and all(first <= t <= last for t in words)
+        return first, last
 
     def _beside_word(self, offset: int) -> int:
         """Behind the target of the word that a mark touches if no letter of it follows, else before the next one's."""
@@ -266,6 +361,15 @@ class _Placement:
         """A part of a word, such as a bracket or full stop, if it stands outside a mark in a translation too."""
         text = self.source[start : min(end, start + MAX_WORD)]
         return text if end - start < MAX_WORD and not any(map(str.isalnum, text)) else ""
+
+    def _guess_range(self, node: _Node, num_words: int) -> tuple[int, int]:
+        """The characters for a pair without aligned words; one word takes the nearest one without a link."""
+        start = self._guess(node.start)
+        if num_words > 1 or not self.unlinked:
+            return start, max(start, self._guess(node.end, is_end=True))
+        index = bisect_left(self.unlinked, start, key=lambda t: self.tgt_words[t][0])
+        nearest = self.unlinked[max(0, index - 1) : index + 1]
+        return self.tgt_words[min(nearest, key=lambda t: abs(self.tgt_words[t][0] - start))]
 
     def _guess(self, offset: int, *, is_end: bool = False) -> int:
         self.is_certain = False

@@ -37,7 +37,14 @@ from tests.unit.text.test_marked import marked_texts, parse, write
         ("a dog<1>2</1> b", "A Hund2 B", [(0, 0), (1, 1), (2, 2)], "A <1>Hund2</1> B", False),
         ("<1/> a", " A", [(0, 0)], "<1/> A", True),
         ("<1>a b</1> c", "A C B", [(0, 0), (1, 2), (2, 1)], "<1>A C B</1>", False),
-        ("<1>a</1> <2>b</2>", "A B", [(0, 0), (0, 1), (1, 1)], "<1>A B</1><2></2>", False),
+        ("<1>a</1> <2>b</2>", "A B", [(0, 0), (0, 1), (1, 1)], "<1>A</1> <2>B</2>", False),
+        ("<1>a</1> b c", "A B C A2", [(0, 0), (0, 3), (1, 1), (2, 2)], "<1>A</1> B C A2", False),
+        ("<1>a b</1> c d", "A C D B", [(0, 0), (1, 3), (2, 1), (3, 2)], "<1>A</1> C D B", False),
+        ("<1>a</1> b", "A. B", [(0, 0), (1, 1)], "<1>A.</1> B", True),
+        ("<1>a</1> b", "B A.", [(0, 1), (1, 0)], "B <1>A</1>.", True),
+        ("<1>a</1>. b", "A, B.", [(0, 0), (1, 1)], "<1>A</1>, B.", True),
+        ("a <1>b</1> <2>c</2> <3>d</3>", "x", [(1, 0)], "<1>x</1><2></2><3></3>", False),
+        ("a <1>b</1> <2>c</2> d", "xy", [(1, 0)], "<1>x</1><2>y</2>", False),
     ],
 )
 def test_marks_stand_around_the_words_that_align(source, target, links, expected, is_certain):
@@ -71,6 +78,28 @@ def test_a_translation_has_every_mark_nested_whatever_the_alignment(marked: Mark
     placed, _ = place_marks(marked, target, links)  # Marked refuses marks that are not nested
     assert placed.text == target
     assert sorted((m.role, m.name) for m in placed.marks) == sorted((m.role, m.name) for m in marked.marks)
+
+
+@given(
+    marked_texts(), st.text(alphabet="xyzé. ", max_size=30), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)))
+)
+def test_a_pair_with_words_keeps_one_if_the_translation_has_as_many_letters_as_pairs(marked: Marked, target, links):
+    placed, _ = place_marks(marked, target, links)
+    if sum(map(str.isalnum, target)) >= sum(mark.role == "open" for mark in marked.marks):
+        assert {name for name, text in contents(marked) if has_letters(text)} <= {
+            name for name, text in contents(placed) if has_letters(text)
+        }
+
+
+def contents(marked: Marked) -> list[tuple[str, str]]:
+    """Name and text of each pair."""
+    starts = {mark.name: mark.offset for mark in marked.marks if mark.role == "open"}
+    ends = {mark.name: mark.offset for mark in marked.marks if mark.role == "close"}
+    return [(name, marked.text[start : ends[name]]) for name, start in starts.items()]
+
+
+def has_letters(text: str) -> bool:
+    return any(map(str.isalnum, text))
 
 
 def test_thousands_of_marks_may_be_nested():
