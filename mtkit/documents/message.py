@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+from mtkit.documents.unit import is_spaced
 from mtkit.text.marked import Mark, Marked, join_marked
 
 _BRANCHES = r"plural|select|selectordinal"
@@ -26,7 +27,6 @@ _NUMBER = re.compile(r"#(?:[a-z]{1,3}(?!\w))?")  # with its unit, or the ending 
 _TEXT = re.compile(r"[^{}#']+")
 _STYLE = re.compile(r"[{}]|'[^']*'")
 _SIGNS = re.compile("[{}#]+")  # that have a meaning in a message
-_KANA = "\u3040"  # from here on, scripts without spaces between words
 _MAX_DEPTH = 20  # of branches in branches
 
 
@@ -168,7 +168,7 @@ class Message:
             return
         text = f" {self.text.text} "
         apart = {  # whether no letter touches a mark before and behind it
-            mark.name: [not _is_letter(text[mark.offset + side]) for side in (0, 1)] for mark in self.text.marks
+            mark.name: [not is_spaced(text[mark.offset + side]) for side in (0, 1)] for mark in self.text.marks
         }
         marks: list[Mark] = []  # since the last argument
         start, last = 0, ""
@@ -185,17 +185,12 @@ class Message:
             following = target.text[end : end + 1]
             is_apart = apart[mark.name]
             pieces = _spaced(inserted[mark.name], last, is_last=not following.strip())
-            if is_apart[0] and _is_letter(last) and not pieces[0].text.startswith(" "):
+            if is_apart[0] and is_spaced(last) and not pieces[0].text.startswith(" "):
                 yield Marked(" ")
             yield from pieces
             last = "".join(part.text[-1:] for part in pieces)[-1:] or last
-            if is_apart[1] and _is_letter(following) and not last.isspace():
+            if is_apart[1] and is_spaced(following) and not last.isspace():
                 yield Marked(last := " ")
-
-
-def _is_letter(char: str) -> bool:
-    """Return whether a space separates a character from the words beside it."""
-    return char.isalnum() and char < _KANA
 
 
 def _escaped(text: str, start: int, end: int, marks: list[Mark]) -> Marked:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mtkit.text.marked import Mark, Marked
+
+_KANA = "\u3040"  # from here on, scripts without spaces between words
+_GAP = re.compile(" ?[-+/,;:|·×→–—]? ?")  # between two pieces of code; no format has escapes for these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,15 +57,24 @@ class TextUnit:
         for index, mark in enumerate(target.marks):
             if mark.name in self.breaks:
                 texts[index], texts[index + 1] = texts[index].rstrip(), texts[index + 1].lstrip()
-        written, names = [self.escape(texts[0])], set()
+        written, names, last = [self.escape(texts[0])], set(), texts[0][-1:]
+        beside = {mark.name: self.source.text[max(0, mark.offset - 1) : mark.offset + 1] for mark in self.source.marks}
         for mark, text in zip(target.marks, texts[1:], strict=True):
             raw = self.tags[mark.name][-1 if mark.name in names else 0]
-            is_movable = mark.role == "empty" and mark.name not in self.breaks
-            if is_movable and raw.endswith(" ") and written[-1] and not written[-1][-1].isspace():
-                raw = f" {raw[:-1]}"  # at the end of the text
+            if mark.role == "empty" and mark.name not in self.breaks:
+                if raw.endswith(" ") and last and not last.isspace():
+                    raw = f" {raw[:-1]}"  # behind a word
+                elif is_spaced(text[:1]) and beside[mark.name][:1].isspace() and not is_spaced(beside[mark.name][-1]):
+                    raw += " "  # a full stop or comma followed it, and now a word does
             written += [raw, self.escape(text)]
+            last = text[-1:] or last
             names.add(mark.name)
         return "".join(written)
+
+
+def is_spaced(char: str) -> bool:
+    """Return whether a space separates a character from the words beside it."""
+    return char.isalnum() and char < _KANA
 
 
 def joined_surrogates(text: str) -> str:
@@ -100,6 +113,7 @@ class MarkedBuilder:
         self._partner: dict[int, int] = {}  # of marks, by index
         self._opened: list[int] = []
         self._lone = False  # whether an empty tag was added last
+        self._is_after_opaque, self._since_opaque = False, 0  # whether the last tag is opaque, and number of texts then
         self.breaks: set[str] = set()
 
     def add(self, text: str) -> None:
@@ -118,20 +132,31 @@ class MarkedBuilder:
 
     def empty(self, raw: str, *, is_break: bool = False) -> None:
         """Add a tag without a partner; a break stands for the space before it."""
-        self._lone = not is_break
+        self._lone, self._is_after_opaque = not is_break, False
         if is_break:
             self.breaks.add(str(len(self._marks)))
         self._marks.append((self._length, "", raw))
 
+    def opaque(self, raw: str) -> None:
+        """Add text that stays, such as code; one tag with such a text before it if there are no words between them."""
+        gap = "".join(self._texts[self._since_opaque :])
+        if self._is_after_opaque and _GAP.fullmatch(gap):
+            del self._texts[self._since_opaque :]
+            self._length -= len(gap)
+            self.last = next((text[-1] for text in reversed(self._texts) if text), "")
+            raw = f"{self._marks.pop()[2]}{gap}{raw}"
+        self.empty(raw)
+        self._is_after_opaque, self._since_opaque = True, len(self._texts)
+
     def open(self, key: str, raw: str) -> None:
         """Add the first tag of a pair with this key."""
-        self._lone = False
+        self._lone = self._is_after_opaque = False
         self._opened.append(len(self._marks))
         self._marks.append((self._length, key, raw))
 
     def close(self, key: str, raw: str) -> None:
         """Add the second tag of the last pair with this key that was opened."""
-        self._lone = False
+        self._lone = self._is_after_opaque = False
         index = len(self._marks)
         self._marks.append((self._length, key, raw))
         while any(self._marks[each][1] == key for each in self._opened[-8:]):

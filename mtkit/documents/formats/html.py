@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from mtkit.documents.format import XML_ENCODING, DocumentFormat
 from mtkit.documents.markup import escape_xml, html_attributes, html_tags, marked_content
@@ -21,13 +21,13 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# elements inside sentences; all others begin and end one
+# elements inside sentences
 _PHRASES = _names("""
-    a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark nobr q rb rp rt ruby s
-    samp small span strike strong sub sup svg math time tt u var wbr
+    a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label link mark meta nobr q rb rp rt
+    ruby s samp small span strike strong sub sup svg math time tt u var wbr
 """)
 _NO_TEXT = _names("script style pre textarea svg math code kbd samp var xmp")  # whose content stays
-_VOID = _names("area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr")
+VOID = _names("area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr")
 _SPACE = " \t\r\n\f"
 _SPACES = re.compile(f"[{_SPACE}]+")
 
@@ -42,6 +42,13 @@ _TABLE = _names("caption colgroup tbody td tfoot th thead tr")
 _FORMATTING = _names("a b big code em font i nobr s small strike strong tt u")
 _OTHER_SPECIAL = _names("applet body button dd dt html iframe li marquee noembed object select textarea")
 _SPECIAL = _ENDS_P | _TABLE | _HEAD | _OTHER_SPECIAL
+# elements that begin and end sentences; other ones, such as buttons and unknown ones, do if no words are beside them
+_BLOCKS = _SPECIAL - _PHRASES - _names("applet button object select") | _names(
+    "audio br canvas legend optgroup option video"
+)
+_MAX_UNKNOWN = 20  # levels of such elements that are looked through
+# a footnote mark or exponent: no letters up to the end tag, and none behind it
+_FOOTNOTE = re.compile(r"(?:[^<>\w]|\d|</?[A-Za-z][^<>]{0,200}>){1,50}?</su[bp]\s*>(?!\w)", re.IGNORECASE)
 _SCOPE = _names("applet caption html marquee object table td template th")  # no tag ends an element outside of these
 _SELECT = _SCOPE | _names("select datalist")
 _P = (_names("p"), _SCOPE | _names("button"))
@@ -139,17 +146,16 @@ def html_units(text: str, start: int, end: int) -> Iterator[TextUnit]:
     """The text units of a part of a text that is HTML."""
     run, position = _Run(text, start), start
     for tag, raw_end in _tags_and_excluded(text, start, end):
+        run.pieces.append(_Piece(position, tag.start()))
         name = _local_name(tag)
-        run.add(position, tag.start())
-        if name in _PHRASES or tag[0].startswith("<!--"):
-            is_pair = raw_end == tag.end() and name not in _VOID and bool(name) and not tag["slash"]
-            run.tag(tag, name, text[tag.start() : raw_end], is_pair=is_pair)
-        else:
-            yield from run.finish(tag.start())
+        if name in _BLOCKS or not (name or tag[0].startswith("<!--")):
+            yield from run.units(tag.start())
             run = _Run(text, raw_end)
+        else:
+            run.pieces.append(_Piece(tag.start(), raw_end, tag))
         position = raw_end
-    run.add(position, end)
-    yield from run.finish(end)
+    run.pieces.append(_Piece(position, end))
+    yield from run.units(end)
 
 
 def _tags_and_excluded(text: str, start: int, end: int) -> Iterator[tuple[re.Match[str], int]]:
@@ -167,7 +173,7 @@ def _tags_and_excluded(text: str, start: int, end: int) -> Iterator[tuple[re.Mat
             first = excluded = None
             if is_own:
                 continue
-        if opened is not None and _is_excluded(tag):
+        if opened is not None and is_excluded(tag):
             first, excluded = tag, opened
         else:
             yield tag, tag.end()
@@ -180,8 +186,34 @@ def _local_name(tag: re.Match[str]) -> str:
     return (tag["name"] or "").lower().rpartition(":")[2]
 
 
-def _is_excluded(tag: re.Match[str]) -> bool:
-    if _local_name(tag) in _NO_TEXT:
+def element_end(tag: re.Match[str], end: int) -> int | None:
+    """Offset behind the end tag of an element with this start tag, in a text up to `end`; None if it has none."""
+    depth = 0
+    for each in html_tags(tag.string, tag.start(), end):
+        if _local_name(each) == _local_name(tag) and not each["slash"]:
+            depth += -1 if each["close"] else 1
+            if not depth:
+                return each.end()
+    return None
+
+
+def add_tag(builder: MarkedBuilder, tag: re.Match[str], raw: str) -> None:
+    """Add a tag of a phrase; `raw` is what the document has for it, with the content if that stays."""
+    name = _local_name(tag)
+    if not name or name in VOID or tag["slash"]:
+        builder.empty(raw)
+    elif tag["close"]:
+        builder.close(f"<{name}", raw)
+    elif is_excluded(tag):
+        builder.opaque(raw)
+    else:
+        builder.open(f"<{name}", raw)
+
+
+def is_excluded(tag: re.Match[str]) -> bool:
+    """Return whether the content of an element with this start tag stays: code, footnote marks, `translate="no"`."""
+    name = _local_name(tag)
+    if name in _NO_TEXT or (name in ("sub", "sup") and _FOOTNOTE.match(tag.string, tag.end())):
         return True
     attributes = html_attributes(tag)
     return attributes.get("translate", "").lower() == "no" or "notranslate" in attributes.get("class", "").split()
@@ -214,7 +246,7 @@ class _OpenElements:
                     self._close(index, alone=name in _FORMATTING)
             if name not in _HEAD and self._open and self._open[-1].name == "head":
                 self._close(len(self._open) - 1)
-        if not name or tag["close"] or tag["slash"] or name in _VOID:
+        if not name or tag["close"] or tag["slash"] or name in VOID:
             return None
         element = _Element(name)
         self._open.append(element)
@@ -257,43 +289,78 @@ class _OpenElements:
         del self._open[index:end]
 
 
+class _Piece(NamedTuple):
+    """A part of a run of text: text, or a tag, which ends with its element if the content of that stays."""
+
+    start: int
+    end: int
+    tag: re.Match[str] | None = None
+
+
+_Part = tuple[int, int, list[_Piece], int]  # start, end, pieces, and number of unknown elements around them
+
+
 class _Run:
-    """Text and phrases between two blocks."""
+    """Text and tags between two blocks."""
 
     def __init__(self, text: str, start: int) -> None:
         self._text = text
         self._start = start
-        self._builder = MarkedBuilder(collapse=True)
+        self.pieces: list[_Piece] = []
 
-    def add(self, start: int, end: int) -> None:
-        """Add text; white space is one space, and none at the beginning."""
-        content = _SPACES.sub(" ", html.unescape(self._text[start:end]))
-        before = self._builder.last
-        self._builder.add(content)
-        if not before and start == self._start:  # the unit begins after white space that is before all tags
-            raw = self._text[start:end]
-            self._start += len(raw) - len(raw.lstrip(_SPACE))
+    def units(self, end: int) -> Iterator[TextUnit]:
+        """The units of the run, which ends here."""
+        runs = [(self._start, end, self.pieces, 0)]
+        while runs:
+            start, end, pieces, depth = runs.pop()
+            if parts := list(self._parts(start, end, pieces, depth)):
+                runs += reversed(parts)
+            else:
+                yield from self._unit(start, end, pieces)
 
-    def tag(self, match: re.Match[str], name: str, raw: str, *, is_pair: bool) -> None:
-        """Add the tag of a phrase, or a whole element whose content stays."""
-        if not is_pair:
-            self._builder.empty(raw)
-        elif match["close"]:
-            self._builder.close(name, raw)
-        else:
-            self._builder.open(name, raw)
+    def _parts(
+        self, start: int, end: int, pieces: list[_Piece], depth: int
+    ) -> Iterator[tuple[int, int, list[_Piece], int]]:
+        """The runs inside and between unknown elements without words beside them; none if there are such words."""
+        parts: list[_Part] = []
+        inside, last = 0, 0  # number of unknown elements that are open, and the piece that begins the part
+        for index, (first, ended, tag) in enumerate(pieces):
+            if tag is None:
+                if not inside and has_words(html.unescape(self._text[first:ended])):
+                    return
+            elif _local_name(tag) in _PHRASES or not tag["name"]:
+                continue
+            else:
+                is_pair = ended == tag.end() and not tag["slash"] and _local_name(tag) not in VOID
+                change = 0 if not is_pair else -1 if tag["close"] else 1
+                if min(inside, inside + change) <= 0 or depth == _MAX_UNKNOWN:
+                    parts.append((start, first, pieces[last:index], depth + 1))
+                    start, last = ended, index + 1
+                inside = max(0, inside + change)
+        if parts:
+            yield from [*parts, (start, end, pieces[last:], depth + 1)]
 
-    def finish(self, end: int) -> Iterator[TextUnit]:
-        """The unit of the run, which ends here."""
-        if not has_words(self._builder.text):
+    def _unit(self, start: int, end: int, pieces: list[_Piece]) -> Iterator[TextUnit]:
+        """The unit of these pieces; white space is one space, and none at the beginning."""
+        builder, text = MarkedBuilder(collapse=True), self._text
+        begin = start
+        for first, ended, tag in pieces:
+            raw = text[first:ended]
+            if tag is not None:
+                add_tag(builder, tag, raw)
+                continue
+            if not builder.last and first == begin:  # the unit begins after white space that is before all tags
+                start += len(raw) - len(raw.lstrip(_SPACE))
+            builder.add(_SPACES.sub(" ", html.unescape(raw)))
+        if not has_words(builder.text):
             return
-        raw = self._text[self._start : end]
+        raw = text[start:end]
         trailing = len(raw) - len(raw.rstrip(_SPACE))
-        source, tags = self._builder.build()
-        text = source.text.rstrip(" ")
-        if trailing and all(mark.offset <= len(text) for mark in source.marks):
-            source = Marked(text, source.marks)
-        yield TextUnit(start=self._start, end=end - trailing, source=source, tags=tags, escape=escape_xml)
+        source, tags = builder.build()
+        without = source.text.rstrip(" ")
+        if trailing and all(mark.offset <= len(without) for mark in source.marks):
+            source = Marked(without, source.marks)
+        yield TextUnit(start=start, end=end - trailing, source=source, tags=tags, escape=escape_xml)
 
 
 class InlineXml(DocumentFormat):

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mtkit.documents.format import DocumentFormat
-from mtkit.documents.formats.html import html_units
+from mtkit.documents.formats.html import VOID, add_tag, element_end, html_units, is_excluded
+from mtkit.documents.markup import html_tags
 from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit
+from mtkit.text.spans import needs_translation
 
 if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
@@ -160,15 +162,21 @@ def _indented_end(state: StateBlock, marker: int, last: int) -> int:
 
 
 _INLINE = re.compile(
-    r"(?P<opaque>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[^<>\s][^<>\s:@]*[:@][^<>\s]*>"
-    r"|(?P<br></?[Bb][Rr](?=[\s/>])[^<>]*>)|</?[A-Za-z][^<>]*>|<!--.{0,4000}?-->"  # bounded, so that time is linear
+    r"(?P<opaque>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"
+    r"|\$\$(?:\\.|[^$\\])+\$\$"  # formulas; in a line only what cannot be two prices
+    r"|(?<![\w$])\$(?=[^\s$]+\$|[^\s$][^$]*[\\^_={}+<>])(?:\\.|[^$\\])*(?<!\s)\$(?![\w$])"
+    r"|<[^<>\s][^<>\s:@]*[:@][^<>\s]*>"
+    r"|(?P<br></?[Bb][Rr](?=[\s/>])[^<>]*>)|(?P<tag></?[A-Za-z][^<>]*>)"
+    r"|<!--.{0,4000}?-->"  # bounded, so that time is linear
     r"|!\[[^\[\]]*\](?:\([^()\n]*\)|\[[^\[\]]*\])|\A\[[ xX]\](?=\s)|\[\^[^\[\]]+\]|https?://[^\s<>()\[\]]+)"
     r"|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<open>\[)|(?P<close>\](?:\((?:[^()\n]|\([^()\n]*\))*\)|\[[^\[\]]*\])?)"
     r"|(?P<emphasis>\*\*|__|~~|\*|_)|(?P<newline>(?P<hard>(?<![ \t]) {2,}+[ \t]*+|\\[ \t]*+)\n|(?<![ \t])[ \t]*+\n)",
     re.DOTALL,
 )
+_AFTER_NUMBER = "|".join(r"(?<=\A" + count * r"\d" + ")" for count in range(1, 10))  # of a list item
 _SPECIAL = re.compile(
-    r"[\\`*\[\]<|~]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|\A(?:[-+>#=]|!(?=!!)|:(?=::))|(?<=\A\d)[.)](?=\s)|(?<=\A\d\d)[.)](?=\s)"
+    r"[\\`*\[\]<|~]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|\A(?:[-+>#=]|!(?=!!)|:(?=::))"
+    rf"|(?:{_AFTER_NUMBER})[.)](?=\s|\Z)"
 )
 
 _MAX_OPEN = 8  # pairs that go on after a line break
@@ -213,6 +221,11 @@ def _inline_units(content: _InlineContent, references: set[str], *, is_each_line
         yield from inline.read(start, end).units(content.offsets[start], content.offsets[end], escape=_escape)
 
 
+def _normalised(label: str) -> str:
+    """The label of a link as CommonMark compares labels."""
+    return " ".join(label.split()).lower().upper()
+
+
 def _escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text)
 
@@ -249,29 +262,49 @@ class _Inline:
             builder.add(" ")
             if match["hard"]:
                 builder.empty(raw, is_break=True)
+        elif match["tag"] is not None:
+            return self._tag(match)
         elif match["opaque"] is not None:
-            builder.empty(raw)
+            builder.opaque(raw)
         elif match["escaped"] is not None:
             builder.add(match["escaped"])
         elif match["open"] is not None:
             end = self._content.find("]", match.end(), match.end() + _MAX_LABEL) + 1
             label = self._content[match.end() : max(0, end - 1)]
             end += 2 * self._content.startswith("[]", end)
-            if label.upper() in self._references and not self._content.startswith(("(", "["), end):
-                builder.empty(self._raw(match.start(), end))
-                return end
-            if self._last["]"] < match.end():
+            if _normalised(label) in self._references and not self._content.startswith(("(", "["), end):
+                if not needs_translation(label):
+                    builder.opaque(self._raw(match.start(), end))
+                    return end
+                self._open(f"[{label}", raw)
+            elif self._last["]"] < match.end():
                 builder.add(raw)
-                return match.end()
-            self._open("[", raw)
-        elif match["close"] is not None and "[" in self._opened:
-            self._close("[", raw)
+            else:
+                self._open("[", raw)
+        elif match["close"] is not None and (
+            link := next((key for key in reversed(self._opened) if key.startswith("[")), "")
+        ):
+            # a link whose text is its label keeps the label, beside the text that is translated
+            self._close(link, raw if link == "[" else f"][{' '.join(link[1:].split())}]")
         elif match["close"] is not None:
             builder.add("]")
             return match.start() + 1
         else:
             return self._emphasis(match[0], match.start())
         return match.end()
+
+    def _tag(self, match: re.Match[str]) -> int:
+        """Add a tag of HTML, or an element whose content stays; return where that ends."""
+        tag = next(html_tags(self._content, *match.span()), None)
+        if tag is None:
+            self._builder.empty(self._raw(*match.span()))
+            return match.end()
+        end = match.end()
+        is_start = not (tag["close"] or tag["slash"] or tag["name"].lower() in VOID)
+        if is_start and is_excluded(tag):
+            end = element_end(tag, len(self._content)) or end
+        add_tag(self._builder, tag, self._raw(match.start(), end))
+        return end
 
     def _open(self, key: str, raw: str) -> None:
         self._opened.append(key)
