@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from mtkit.text.marked import Mark, Marked
 
 _KANA = "\u3040"  # from here on, scripts without spaces between words
+_MAX_OPAQUE = 1000  # characters to which more are added, so that time is linear
 _GAP = re.compile(" ?[-+/,;:|·×→–—]? ?")  # between two pieces of code; no format has escapes for these
 
 
@@ -140,7 +141,7 @@ class MarkedBuilder:
     def opaque(self, raw: str) -> None:
         """Add text that stays, such as code; one tag with such a text before it if there are no words between them."""
         gap = "".join(self._texts[self._since_opaque :])
-        if self._is_after_opaque and _GAP.fullmatch(gap):
+        if self._is_after_opaque and _GAP.fullmatch(gap) and len(self._marks[-1][2]) < _MAX_OPAQUE:
             del self._texts[self._since_opaque :]
             self._length -= len(gap)
             self.last = next((text[-1] for text in reversed(self._texts) if text), "")

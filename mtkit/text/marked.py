@@ -19,6 +19,7 @@ _WORD = re.compile(r"\S+")
 _STOPS = ".,;:!?\u2026\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f"  # that end sentences and their parts
 MAX_INSIDE = 200  # words of a pair whose links are compared; those in the middle of a longer one are not
 MAX_WORD = 40  # characters; a longer one is a sentence of a script without spaces, in which a place is a guess
+MAX_SAME = 1000  # characters of a word that is compared with its translation
 
 
 @dataclass(frozen=True)
@@ -296,7 +297,7 @@ class _Placement:
     def _inside_same_word(self, node: _Node, word: int) -> tuple[int, int] | None:
         """The same characters of a target word that equals the source word around a mark."""
         start, end = self.src_words[word] if word < len(self.src_words) else (0, -1)
-        if not start <= node.start <= node.end <= end:
+        if not start <= node.start <= node.end <= end or end - start > MAX_SAME:
             return None
         text, candidates = self.source[start:end].lower(), self.targets[word]
         letters = [any(map(str.isalnum, each)) for each in (text[: node.start - start], text[node.end - start :])]

@@ -239,6 +239,7 @@ class _Inline:
         self._references = references
         self._builder = MarkedBuilder()
         self._opened: list[str] = []  # pairs that are open
+        self._unclosed: set[str] = set()  # names of elements without an end tag
         self._last = {raw: content.text.rfind(raw) for raw in ("]", "**", "__", "~~", "*", "_")}
 
     def read(self, start: int, end: int) -> MarkedBuilder:
@@ -301,8 +302,10 @@ class _Inline:
             return match.end()
         end = match.end()
         is_start = not (tag["close"] or tag["slash"] or tag["name"].lower() in VOID)
-        if is_start and is_excluded(tag):
-            end = element_end(tag, len(self._content)) or end
+        if is_start and tag["name"] not in self._unclosed and is_excluded(tag):
+            if (element := element_end(tag, len(self._content))) is None:
+                self._unclosed.add(tag["name"])
+            end = element or end
         add_tag(self._builder, tag, self._raw(match.start(), end))
         return end
 

@@ -257,6 +257,16 @@ KNOWN = [  # beginning, unit and end of what took quadratic time
     ("odt", "<text:p>", "word <text:note><text:p>x</text:p></text:note> ", ""),
     ("odt", "<text:p>", "<draw:frame><text:p>A dog.</text:p></draw:frame>", ""),
     ("md", "#", "&amp;``<!--", "**"),
+    ("md", "a ", "<code>", "b"),
+    ("md", "a ", "`c`, ", "b"),
+    ("md", "a ", "$x ", "b"),
+    ("md", "a ", "<b>", "b"),
+    ("md", "a ", "[a] ", "\n\n[a]: x"),
+    ("html", "<p>a ", "<x-y>", "b"),
+    ("html", "<p>", "<x-y>a</x-y>", "b"),
+    ("html", "<p>a", "<sup>1", "b"),
+    ("html", "<p>", "a<b>1</b>", "b"),
+    ("html", "<p>", "a <b>c</b> ", "b"),
 ]
 
 

@@ -13,7 +13,8 @@ import pytest
 from tests.toy.sampling import sampled
 from tests.unit.documents.generated import Line, translate
 
-WORDS = "the old dog sees a man in front of his house and they do not look forward to any party".split()
+TEXT = "the old dog sees a man in front of his house and they do not look forward to any party"
+WORDS = TEXT.split()
 KEPT = ("code", "kbd", "samp", "var", "span")  # a span is written with translate="no" only
 VOID = ("img", "wbr")
 PAIRS = ("b", "i", "em", "strong", "a", "u", "mark", "x-term", "sub", "q")
