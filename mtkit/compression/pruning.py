@@ -127,7 +127,7 @@ def prune_heads(
                 pruned[full] = _take_heads(tensors[full], widths, heads)
         pruned[f"{name}.out.weight"] = _take_heads(tensors[f"{name}.out.weight"].T, [value_width], heads).T.contiguous()
     heads_of_layers: dict[str, Any] = {key: counts[key] for key in _KEYS.values()}
-    return replace(config, head_dim=width, **heads_of_layers), pruned
+    return replace(config, head_dim=width, alignment_head=None, **heads_of_layers), pruned
 
 
 def _take_heads(tensor: Tensor, widths: list[int], heads: list[int]) -> Tensor:
@@ -224,8 +224,8 @@ def drop_layers(
             ("cross_heads", config.cross_heads, "decoder"),
         )
     }
-    encoder_layers, decoder_layers = len(kept["encoder"]), len(kept["decoder"])
-    return replace(config, encoder_layers=encoder_layers, decoder_layers=decoder_layers, **heads), remaining
+    sizes: dict[str, Any] = {f"{stack}_layers": len(layers) for stack, layers in kept.items()}
+    return replace(config, alignment_head=None, **heads, **sizes), remaining
 
 
 def _kept_layers(stack: str, count: int, wanted: int | None) -> list[int]:

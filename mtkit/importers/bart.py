@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from mtkit.errors import DataError
 from mtkit.importers.architecture import ForeignArchitecture, WeightNames, require
-from mtkit.importers.foreign_folder import MAX_LAYERS, Fields, ForeignFolder, shown
+from mtkit.importers.foreign_folder import MAX_CARD, MAX_LAYERS, Fields, ForeignFolder, shown
 from mtkit.importers.vocabulary import (
     SENTENCEPIECE,
     VOCABULARY,
@@ -23,12 +23,14 @@ from mtkit.importers.vocabulary import (
     read_mapped_tokenizers,
     sentencepiece_language_tokens,
 )
+from mtkit.io.files import translate_read_errors
 from mtkit.layers.config import DenseConfig, LearnedConfig, PostNormConfig, PreNormConfig, SinusoidalConfig
 from mtkit.layers.sizes import Activation
 from mtkit.models.transformer.config import TransformerConfig
 
 SHARED, OUTPUT, OUTPUT_BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
 ENCODER, DECODER = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
+GUIDED = b"transformer-align"  # kind of a model of OPUS-MT with guided alignment, in its README and its name
 # modules of a layer: ours -> theirs
 SELF_ATTENTION = {
     "attention.query_key_value": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
@@ -149,6 +151,7 @@ class Marian(BartArchitecture):
             "encoder_positions": positions,
             "decoder_positions": positions,
             "tied_embeddings": "all" if _shares_embeddings(fields) else "target",
+            "alignment_head": _alignment_head(fields),
         }
 
     def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
@@ -160,6 +163,21 @@ class Marian(BartArchitecture):
             vocabularies=(VOCABULARY, VOCABULARY if _shares_embeddings(fields) else "target_vocab.json"),
             tag_marks=(">>", "<<"),
         )
+
+
+def _alignment_head(fields: Fields) -> list[int] | None:
+    """The head with which Marian's guided alignment was learned, the first one of a layer; None without it.
+
+    Neither config.json nor the weights say so. OPUS-MT's README names the kind `transformer-align`.
+    """
+    if (layer := fields.get("guided_alignment_layer", (int, type(None)), None)) is not None:
+        return [layer, 0]
+    readme = fields.path.parent / "README.md"
+    if not readme.is_file():
+        return None
+    with translate_read_errors(readme), readme.open("rb") as file:
+        is_guided = GUIDED in file.read(MAX_CARD)
+    return [fields.count("decoder_layers", MAX_LAYERS) - 1, 0] if is_guided else None
 
 
 def _shares_embeddings(fields: Fields) -> bool:

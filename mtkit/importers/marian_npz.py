@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, RecipeError
 from mtkit.importers.architecture import require
-from mtkit.importers.bart import DECODER, ENCODER, LAYER, OUTPUT_BIAS, SHARED
+from mtkit.importers.bart import DECODER, ENCODER, GUIDED, LAYER, OUTPUT_BIAS, SHARED
 from mtkit.importers.foreign_folder import GENERATION, MAX_LAYERS, Fields, ForeignFolder
 from mtkit.importers.vocabulary import read_pieces
 from mtkit.inference.packing import as_float32
@@ -232,6 +232,10 @@ class MarianFolder(ForeignFolder):
                 ("ffn_dim", settings.count("transformer-dim-ffn")),
             )
         }
+        layer = settings.get("transformer-guided-alignment-layer", (str, int), "last")
+        is_guided = layer != "last" or settings.get("guided-alignment", str, "none") != "none"
+        if is_guided or GUIDED.decode() in self._model.name:
+            sides["guided_alignment_layer"] = (int(layer) if str(layer).isdecimal() else self._depths["decoder"]) - 1
         return {
             "model_type": "marian",
             "d_model": settings.count("dim-emb"),

@@ -28,7 +28,6 @@ from mtkit.inference.packing import (
 )
 from mtkit.inference.support import CpuType
 from mtkit.layers.config import NoNormConfig, SinusoidalConfig
-from mtkit.layers.sizes import alignment_layer
 from mtkit.models.transformer.config import sharing_order
 
 ACTIVATIONS = {"relu": CONSTANTS["RELU"], "gelu": CONSTANTS["GELU"], "silu": CONSTANTS["SILU"]}
@@ -49,7 +48,8 @@ class PackedStack:
         order = sharing_order(f"{side}_sharing", getattr(config, f"{side}_sharing"), count)
         self._config = config
         layers = [self._layer(f"{side}.{index}", is_decoder, packer) for index in range(max(order) + 1)]
-        self.source_heads: int = layers[order[alignment_layer(count)]].source_heads
+        layer, head = config.alignment if is_decoder else (0, None)
+        self.source_heads: int = layers[order[layer]].source_heads
         positions = getattr(config, f"{side}_positions")
         scale = 1 / math.sqrt(head_dim) if config.scaled_attention else 1.0
         is_pre_norm = not config.residual.ends_with_norm
@@ -64,7 +64,8 @@ class PackedStack:
             d_model=config.d_model,
             head_dim=head_dim,
             rotate_halves=positions.acts_in_attention and positions.rotate_half,
-            alignment_layer=alignment_layer(count),
+            alignment_layer=layer,
+            alignment_head=-1 if head is None else head,
         )
 
     def _layer(self, name: str, is_decoder: bool, packer: Packer) -> ctypes.Structure:

@@ -57,6 +57,7 @@ def alignment_layer(num_layers: int) -> int:
 
 
 PositiveWidth = Annotated[int, Limits(gt=0, le=100_000)]  # of a vector; also numbers of heads. GPT-3 has 12,288
+Index = Annotated[int, Limits(ge=0, le=100_000)]  # from 0, such as of a layer or head
 NumLayers = Annotated[int, Limits(gt=0, le=1_000)]  # the deepest DeepNorm model, https://arxiv.org/abs/2203.00555
 QKNorm = Literal["none", "layer", "rms"]  # norm of queries and keys
 Activation = Literal["relu", "gelu", "silu"]

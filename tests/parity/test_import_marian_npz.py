@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -109,6 +110,32 @@ def test_both_layouts_give_the_same_model(original: Path, marian: Path, tmp_path
     assert ours.keys() == theirs.keys()
     search = read_metadata(tmp_path / "npz").search
     assert (search.beam_size, search.length_penalty, search.allow_unknown) == (6, 1.0, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "readme", "expected"),
+    [
+        ({}, "", None),
+        ({"transformer-guided-alignment-layer": "last"}, "", None),  # the default, with and without guided alignment
+        ({"transformer-guided-alignment-layer": "last"}, "* model: transformer-align\n", [1, 0]),
+        ({"transformer-guided-alignment-layer": 1}, "", [0, 0]),
+        ({"guided-alignment": "corpus.aln"}, "", [1, 0]),
+    ],
+)
+def test_the_head_of_guided_alignment_aligns_words(marian: Path, tmp_path: Path, changes, readme, expected) -> None:
+    with np.load(marian / "model.npz") as arrays:
+        write_npz(marian, {name: each for name, each in arrays.items() if ":" not in name}, **changes)
+    (marian / "README.md").write_text(readme)
+    import_model(marian, tmp_path / "npz", Languages())
+    assert read_metadata(tmp_path / "npz").model.alignment_head == expected
+
+
+def test_the_card_of_opus_mt_says_whether_alignment_was_guided(original: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "opus-mt-en-de"
+    shutil.copytree(original, folder)
+    (folder / "README.md").write_text("* model: transformer-align\n* pre-processing: normalization + SentencePiece\n")
+    import_model(folder, tmp_path / "hf", Languages())
+    assert read_metadata(tmp_path / "hf").model.alignment_head == [1, 0]
 
 
 def test_ctranslate2_reads_the_same_model(marian: Path, tmp_path: Path) -> None:

@@ -97,13 +97,15 @@ INLINE size_t cached_token(const Search *s, const Active *a, int row, int t) {
 
 void note_attention(Search *s, const Active *a, int row, const float *head_attention) {
     const Task *task = s->task;
-    const int heads = task->decoder->layers[task->decoder->alignment_layer].source_heads;
+    const Stack *stack = task->decoder;
+    const int first = stack->alignment_head < 0 ? 0 : stack->alignment_head;
+    const int end = stack->alignment_head < 0 ? stack->layers[stack->alignment_layer].source_heads : first + 1;
     const int length = task->source_lengths[a->sentence], stride = task->max_source_length;
     float *noted = s->notes.attention + cached_token(s, a, row, a->length) * (size_t)stride;
     for (int i = 0; i < length; i++) {
         float sum = 0;
-        for (int h = 0; h < heads; h++) sum += head_attention[(size_t)h * stride + i];
-        noted[i] = sum / (float)heads;
+        for (int h = first; h < end; h++) sum += head_attention[(size_t)h * stride + i];
+        noted[i] = sum / (float)(end - first);
     }
 }
 

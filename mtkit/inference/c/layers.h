@@ -30,6 +30,7 @@ typedef struct {
     Norm embedding_norm, final_norm;
     float scale, source_scale; /* of products of queries and keys */
     int32_t num_layers, d_model, head_dim, rotate_halves, alignment_layer;
+    int32_t alignment_head; /* of that layer; -1: the mean of all */
 } Stack;
 
 INTERNAL void normalise_rows(const Norm *norm, float *x, int rows, int width);

@@ -155,6 +155,7 @@ ANY_VALUE = frozenset(
         "attention_dropout",
         "activation_dropout",
         "layerdrop",
+        "alignment_head",
         "encoder_layers",
         "decoder_layers",
         "encoder_sharing",

@@ -17,7 +17,7 @@ from mtkit.layers.config import (
     SinusoidalConfig,
 )
 from mtkit.layers.kinds import AttentionConfig, FeedForwardConfig, PositionConfig
-from mtkit.layers.sizes import Heads, NumLayers, PositiveWidth, QKNorm
+from mtkit.layers.sizes import Heads, Index, NumLayers, PositiveWidth, QKNorm, alignment_layer
 from mtkit.layers.variants.config import HeadGatesConfig
 from mtkit.models.capabilities import ModelConfigBase, TieMode
 from mtkit.models.transformer.checks import HeadCounts, StackChoice
@@ -304,6 +304,9 @@ class TransformerConfig(TransformerLayerConfig):
     # Number of heads of each decoder layer's attention to the source, after pruning. Default: null is `num_heads` in
     # all layers.
     cross_heads: list[PositiveWidth] | None = None
+    # Decoder layer and head, counted from 0, whose attention over the source aligns words. Default: null is the mean of
+    # the heads of the last layer but one; a head is for imported models that learned alignments with it.
+    alignment_head: list[Index] | None = None
     # Gates on the heads that training closes, for `mtkit compress --to heads`. Default: null has none; gates are for
     # pruning alone.
     head_gates: HeadGatesConfig | None = None
@@ -322,6 +325,18 @@ class TransformerConfig(TransformerLayerConfig):
             if self.head_gates is not None:  # its heads could not be removed afterwards
                 gated = replace(each, counts=each.counts or [1] * each.layers)
                 gated.check("head_gates", num_heads=self.num_heads, num_kv_heads=self.num_kv_heads)
+        layer, head = self.alignment
+        if head is not None and (layer >= self.decoder_layers or head >= self.num_heads):
+            raise ValueError(f"alignment_head: there is no head {head} of decoder layer {layer}, counted from 0")
+
+    @property
+    def alignment(self) -> tuple[int, int | None]:
+        """The decoder layer whose attention over the source aligns words, and its head; None is the mean of all."""
+        if self.alignment_head is None:
+            return alignment_layer(self.decoder_layers), None
+        if len(self.alignment_head) != 2:
+            raise ValueError(f"alignment_head: {self.alignment_head} is not a layer and a head, such as [5, 0]")
+        return self.alignment_head[0], self.alignment_head[1]
 
     def head_counts(self) -> dict[str, HeadCounts]:
         """Head counts of each kind of attention, by the key that sets them."""
@@ -389,6 +404,7 @@ class TransformerConfig(TransformerLayerConfig):
             encoder_norm=self.residual.final(self.d_model),
             decoder_norm=self.residual.final(self.d_model),
             output=embeddings.output,
+            alignment=self.alignment,
         )
         if self.head_gates is not None:
             self.head_gates.gate(model)

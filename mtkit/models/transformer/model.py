@@ -11,7 +11,6 @@ from mtkit.corpus.order.batch import Source, Target
 from mtkit.layers.attention import CrossAttention, TokenMixer
 from mtkit.layers.cache import BatchedState, KVCache, to_hypotheses
 from mtkit.layers.norms import apply_norm
-from mtkit.layers.sizes import alignment_layer
 from mtkit.layers.softmax import additive_mask
 from mtkit.models.embeddings import Embedding
 from mtkit.models.interface import State, Step, TranslationModel
@@ -53,6 +52,7 @@ class Transformer(TranslationModel):
         encoder_norm: nn.Module,
         decoder_norm: nn.Module,
         output: nn.Linear,
+        alignment: tuple[int, int | None],
     ) -> None:
         super().__init__()
         self.src_embedding = src_embedding
@@ -62,7 +62,8 @@ class Transformer(TranslationModel):
         self.encoder_norm = encoder_norm
         self.decoder_norm = decoder_norm
         self.output = output
-        self.alignment_layer = alignment_layer(len(decoder.order))
+        self.alignment_layer, head = alignment
+        self.alignment_heads = slice(None) if head is None else slice(head, head + 1)
 
     def encode(self, source: Source) -> Tensor:
         """Encoder states [B, S, D]."""
@@ -122,7 +123,7 @@ class Transformer(TranslationModel):
             x, layer_state, weights = self.decoder[index](x, pos, memory.layers[index], past=cache.layers[depth])
             layers.append(layer_state)
             if depth == self.alignment_layer:
-                attention = to_hypotheses(weights, 1).squeeze(2)  # [rows, H, S]
+                attention = to_hypotheses(weights, 1).squeeze(2)[:, self.alignment_heads]  # [rows, H or 1, S]
         cache = TransformerCache(layers=tuple(layers), next_pos=cache.next_pos + 1)
         return Step(self.decoder_norm(x).squeeze(1), replace(state, cache=cache), attention)
 

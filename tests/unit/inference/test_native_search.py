@@ -132,6 +132,14 @@ def test_supported_models_compute_what_the_layers_compute(config) -> None:
         assert_alike(fast(config, model).search(requests(), settings(search)), expected, tolerance=1e-4)
 
 
+@pytest.mark.parametrize("head", [[2, 0], [0, 3]])
+def test_the_attention_of_an_alignment_head_is_returned_alone(head: list[int]) -> None:
+    config = replace(SMALL, alignment_head=head)
+    model = build(config)
+    expected = written_search(model, BEAM, requests(), with_attention=True)
+    assert_alike(fast(config, model).search(requests(), settings(BEAM, with_attention=True)), expected)
+
+
 @pytest.mark.parametrize("config", REFUSED.values(), ids=REFUSED)
 def test_other_models_are_refused(config) -> None:
     assert unsupported_model_key(config) is not None

@@ -60,6 +60,25 @@ def test_steps_equal_the_whole_sentence(keys):
         assert torch.allclose(attention.sum(-1), torch.ones(B, 3, dtype=torch.float64))
 
 
+@pytest.mark.parametrize(("layer", "head"), [(0, 1), (1, 0)])
+def test_an_alignment_head_is_that_of_its_layer(layer: int, head: int):
+    model, chosen = small(), small(alignment_head=[layer, head])
+    chosen.load_state_dict(model.state_dict())
+    model.alignment_layer = layer
+    _, expected = model.decode_with_attention(source(), target())
+    state = chosen.start(source())
+    for t in range(T):
+        step = chosen.step(target().ids[:, t], state)
+        state = step.state
+        assert torch.allclose(step.attention[:, 0], expected[:, head, t])
+
+
+@pytest.mark.parametrize("pair", [[0], [9, 0], [0, 99]])
+def test_an_alignment_head_that_is_not_there_is_refused(pair: list[int]):
+    with pytest.raises(ValueError, match="alignment_head: "):
+        config(alignment_head=pair)
+
+
 @pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS.keys())
 def test_padding_other_sentences_and_hypotheses_change_nothing(keys):
     model = small(**keys)
