@@ -36,6 +36,7 @@ class DocumentOptions:
         src_lang, tgt_lang: languages of the translation.
         fields: columns of a table or keys of JSON; none: all.
         encoding: name that the user states; None: the encoding that the document declares.
+        attributes: texts of attributes, such as `alt`, are translated too.
     """
 
     suffix: str = ""
@@ -43,6 +44,7 @@ class DocumentOptions:
     tgt_lang: str = ""
     fields: Sequence[str] = ()
     encoding: str | None = None
+    attributes: bool = False
 
 
 class DocumentFormat:
@@ -59,6 +61,7 @@ class DocumentFormat:
         has_texts: `units` finds texts to translate.
         has_pairs: `pairs` or `file_pairs` finds sources and their translations.
         has_fields: the texts of some columns or keys alone can be chosen.
+        has_attributes: with `options.attributes`, `units` finds the texts of attributes alone.
         is_archive: the files are zip archives, of which some members have text.
         is_plain: the lines of a file are its texts: `translate` reads them as lines, and the server as a document.
         encoding: of the document that is being read.
@@ -71,6 +74,7 @@ class DocumentFormat:
     has_texts: ClassVar[bool] = True
     has_pairs: ClassVar[bool] = False
     has_fields: ClassVar[bool] = False
+    has_attributes: ClassVar[bool] = False
     is_archive: ClassVar[bool] = False
     is_plain: ClassVar[bool] = False
 
@@ -172,7 +176,13 @@ def is_document(path: Path) -> bool:
 
 
 def format_of(
-    path: Path, *, src_lang: str, tgt_lang: str, fields: Sequence[str] = (), encoding: str | None = None
+    path: Path,
+    *,
+    src_lang: str,
+    tgt_lang: str,
+    fields: Sequence[str] = (),
+    encoding: str | None = None,
+    attributes: bool = False,
 ) -> DocumentFormat:
     """The format of a document by its name.
 
@@ -181,9 +191,11 @@ def format_of(
         src_lang, tgt_lang: languages of TMX; of XLIFF the target language; an encoding is guessed by them.
         fields: columns of a table or keys of JSON; none: all.
         encoding: of the document; None: as it declares.
+        attributes: translate texts of attributes too.
 
     Raises:
-        UsageError: the name is of no document, has no fields, or the encoding is unknown or cannot be stated.
+        UsageError: the name is of no document, has no fields or attributes; the encoding is unknown or cannot be
+            stated.
     """
     suffix = document_suffix(path)
     form = format_table().get(suffix)
@@ -193,6 +205,9 @@ def format_of(
     if fields and not form.has_fields:
         known = ", ".join(suffixes(lambda each: each.has_fields))
         raise UsageError(f"{path}: --field names columns or keys of {known}; omit it")
+    if attributes and not form.has_attributes:
+        known = ", ".join(suffixes(lambda each: each.has_attributes))
+        raise UsageError(f"{path}: --attributes is of {known}; omit it")
     if encoding is not None:
         if form.is_archive:
             raise UsageError(f"{path}: its parts declare their encoding; omit --encoding")
@@ -200,7 +215,15 @@ def format_of(
             known_encoding(encoding)
         except LookupError as error:
             raise UsageError(f"--encoding {encoding}: unknown; such as windows-1252, iso-8859-2 or utf-16") from error
-    return form(DocumentOptions(suffix=suffix, src_lang=src_lang, tgt_lang=tgt_lang, fields=fields, encoding=encoding))
+    options = DocumentOptions(
+        suffix=suffix,
+        src_lang=src_lang,
+        tgt_lang=tgt_lang,
+        fields=fields,
+        encoding=encoding,
+        attributes=attributes,
+    )
+    return form(options)
 
 
 def _is_plain_name(path: Path, languages: Iterable[str] = ()) -> bool:

@@ -30,7 +30,7 @@ TAG = re.compile(
 )
 _S = " \\t\\r\\n\\f"  # white space of HTML, in a pattern
 _VALUE = rf"""(?:"[^"]*"|'[^']*'|[^{_S}>"'][^{_S}>]*)"""
-_HTML_ATTRIBUTE = re.compile(rf"([^{_S}/>][^{_S}/>=]*)(?:[{_S}]*=[{_S}]*({_VALUE}))?")
+HTML_ATTRIBUTE = re.compile(rf"([^{_S}/>][^{_S}/>=]*)(?:[{_S}]*=[{_S}]*({_VALUE}))?")
 # HTML is read as browsers read it: a value needs no quotes, and all instructions except those of PHP end at `>`
 _HTML_ATTRIBUTES = possessive(rf"[{_S}]|/(?!>)|[^{_S}/>][^{_S}/>=]*(?:[{_S}]*=[{_S}]*{_VALUE})?")
 _HTML_TAG = re.compile(
@@ -192,7 +192,7 @@ def _raw_text_end(text: str, name: str, start: int, end: int) -> int | None:
 def html_attributes(tag: re.Match[str]) -> dict[str, str]:
     """Attributes of a tag of HTML by their names in lower case; one without a value has an empty one."""
     attributes: dict[str, str] = {}
-    for match in _HTML_ATTRIBUTE.finditer(tag["attributes"] or ""):
+    for match in HTML_ATTRIBUTE.finditer(tag["attributes"] or ""):
         value = match[2] or ""
         attributes.setdefault(match[1].lower(), html.unescape(value[1:-1] if value[:1] in ("'", '"') else value))
     return attributes

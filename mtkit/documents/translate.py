@@ -9,9 +9,10 @@ import zipfile
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO, Protocol
 
 from mtkit.display import count_of
@@ -123,28 +124,45 @@ def translate_document(
     """
     report = DocumentReport()
     require_regular_file(path)
-    with translate_read_errors(path):
-        if form.is_archive:
-            _translate_archive(path, output, form, translate, report)
-        else:
-            with path.open("rb") as file, write_atomically(output) as temporary, temporary.open("wb") as target:
-                source = DocumentSource(file, str(path), form, form.root, notify)
-                _translate_stream(source, target, translate, report)
-                _check_texts(path, report)
+    with translate_read_errors(path), TemporaryDirectory(prefix="mtkit-") as folder:
+        source = path
+        if form.options.attributes:  # before the texts, since tags are parts of these
+            source = Path(folder) / path.name
+            _translate_file(path, source, path, form, translate, report, notify)
+            form = type(form)(replace(form.options, attributes=False))
+        _translate_file(source, output, path, form, translate, report, notify)
     return report
 
 
-def _check_texts(path: Path, report: DocumentReport) -> None:
-    if report.has_letters and report.is_empty:
+def _translate_file(
+    source: Path,
+    output: Path,
+    path: Path,
+    form: DocumentFormat,
+    translate: Translate,
+    report: DocumentReport,
+    notify: Report,
+) -> None:
+    """Translate a file, which is the document at `path` or made of it."""
+    if form.is_archive:
+        _translate_archive(source, output, path, form, translate, report)
+        return
+    with source.open("rb") as file, write_atomically(output) as temporary, temporary.open("wb") as target:
+        _translate_stream(DocumentSource(file, str(path), form, form.root, notify), target, translate, report)
+        _check_texts(path, form, report)
+
+
+def _check_texts(path: Path, form: DocumentFormat, report: DocumentReport) -> None:
+    if not form.options.attributes and report.has_letters and report.is_empty:
         raise DataError(f"{path}: has letters, but no text in a place that is translated; is it of another kind?")
 
 
 def _translate_archive(
-    path: Path, output: Path, form: DocumentFormat, translate: Translate, report: DocumentReport
+    source: Path, output: Path, path: Path, form: DocumentFormat, translate: Translate, report: DocumentReport
 ) -> None:
     """Translate the parts of a zip archive that have text, and copy its other members, in bounded memory."""
     with (
-        form.open_archive(path) as (archive, parts),
+        form.open_archive(source) as (archive, parts),
         write_atomically(output) as temporary,
         zipfile.ZipFile(temporary, "w") as copied,
     ):
@@ -154,7 +172,7 @@ def _translate_archive(
             with archive.open(name) as part:
                 _translate_stream(DocumentSource(part, f"{path}: {name}", form, root), translated, translate, report)
             texts[name] = translated.getvalue()
-        _check_texts(path, report)
+        _check_texts(path, form, report)
         copied.comment = archive.comment
         for info in archive.infolist():
             with copied.open(copy(info), "w") as target, archive.open(info) as original:

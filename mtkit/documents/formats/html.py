@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from mtkit.documents.format import XML_ENCODING, DocumentFormat
-from mtkit.documents.markup import escape_xml, html_attributes, html_tags, marked_content
+from mtkit.documents.markup import HTML_ATTRIBUTE, escape_xml, html_attributes, html_tags, marked_content
 from mtkit.documents.reading import Survey, known_encoding
 from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words
 from mtkit.text.marked import Marked
@@ -28,6 +28,7 @@ _PHRASES = _names("""
 """)
 _NO_TEXT = _names("script style pre textarea svg math code kbd samp var xmp")  # whose content stays
 VOID = _names("area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr")
+_ATTRIBUTES = _names("alt title placeholder aria-label aria-description aria-placeholder aria-roledescription")
 _SPACE = " \t\r\n\f"
 _SPACES = re.compile(f"[{_SPACE}]+")
 
@@ -94,9 +95,12 @@ class Html(DocumentFormat):
 
     suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")
     has_references = True
+    has_attributes = True
 
     def units(self, stretch: str) -> list[TextUnit]:
-        """The runs of text and phrases between blocks."""
+        """The runs of text and phrases between blocks, or the texts of attributes."""
+        if self.options.attributes:
+            return list(_attribute_units(stretch))
         return list(html_units(stretch, 0, len(stretch)))
 
     def declared_encoding(self, head: bytes) -> str | None:
@@ -179,6 +183,28 @@ def _tags_and_excluded(text: str, start: int, end: int) -> Iterator[tuple[re.Mat
             yield tag, tag.end()
     if first is not None:
         yield first, end
+
+
+def _attribute_units(text: str) -> Iterator[TextUnit]:
+    """The attributes of a page that are read by people."""
+    for tag, end in _tags_and_excluded(text, 0, len(text)):
+        if end != tag.end() or not tag["name"] or tag["close"]:
+            continue
+        shift = tag.start("attributes")
+        for match in HTML_ATTRIBUTE.finditer(tag["attributes"]):
+            value = match[2] or ""
+            quote = value[:1] if value[:1] in ("'", '"') else ""
+            source = html.unescape(value[1:-1] if quote else value)
+            if match[1].lower() in _ATTRIBUTES and has_words(source):
+                start, stop = shift + match.start(2) + len(quote), shift + match.end(2) - len(quote)
+                around = "" if quote else '"'
+                yield TextUnit(
+                    start=start, end=stop, source=Marked(source), escape=_escape_attribute, before=around, after=around
+                )
+
+
+def _escape_attribute(text: str) -> str:
+    return escape_xml(text).replace('"', "&quot;").replace("'", "&#39;")
 
 
 def _local_name(tag: re.Match[str]) -> str:

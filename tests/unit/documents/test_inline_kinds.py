@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.documents.format import format_of
+from mtkit.documents.translate import translate_document
+from mtkit.errors import UsageError
 from tests.toy.sampling import sampled
 from tests.unit.documents.generated import Line, translate, upper
 
@@ -100,3 +103,27 @@ def test_code_that_comes_before_a_word_has_a_space(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("the `x`, dog\n")
     translate(tmp_path / "a.md", tmp_path / "b.md", lambda lines: (Line("a b", ((0, 0), (2, 1))) for _ in lines))
     assert (tmp_path / "b.md").read_text() == "a `x` b\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('<p>a <img alt="the dog"> b', '<p>A <img alt="THE DOG"> B'),
+        ("<p title='it&#39;s \"a\"'>b", "<p title='IT&#39;S &quot;A&quot;'>B"),
+        ("<p title=dog class=dog>b", '<p title="DOG" class=dog>B'),
+        ('<code title="the dog">b</code> c', '<code title="the dog">b</code> C'),
+        ('<input placeholder="dog" value="dog"><a href="dog" aria-label="dog">b</a>', None),
+        ('<p alt="12">b', '<p alt="12">B'),
+    ],
+)
+def test_attributes_are_translated_by_an_option(before: str, after: str | None, tmp_path: Path) -> None:
+    after = after or '<input placeholder="DOG" value="dog"><a href="dog" aria-label="DOG">B</a>'
+    (tmp_path / "a.html").write_text(before)
+    form = format_of(tmp_path / "a.html", src_lang="en", tgt_lang="de", attributes=True)
+    report = translate_document(tmp_path / "a.html", tmp_path / "b.html", form, upper)
+    assert ((tmp_path / "b.html").read_text(), report.left) == (after, {})
+
+
+def test_attributes_of_other_formats_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a\.md: --attributes is of \.epub, \.htm, \.html"):
+        format_of(tmp_path / "a.md", src_lang="en", tgt_lang="de", attributes=True)

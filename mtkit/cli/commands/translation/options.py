@@ -70,6 +70,7 @@ class SourceOptions:
     file: Path
     fields: Sequence[str] = ()
     encoding: str | None = None
+    attributes: bool = False
     jsonl_input: bool = False
     constraints: Path | None = None
     target_prefix: str | None = None
@@ -116,6 +117,11 @@ Encoding = Annotated[
     typer.Option(
         "--encoding", metavar="NAME", help="Encoding of a document, such as windows-1252. Default: as it declares."
     ),
+]
+
+Attributes = Annotated[
+    bool,
+    typer.Option("--attributes", help="Of HTML and EPUB translate title, alt, placeholder and aria-label too."),
 ]
 
 BeamSize = Annotated[int | None, typer.Option("--beam-size", min=1, help="Beam size; 1 is greedy search.")]

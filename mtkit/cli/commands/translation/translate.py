@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mtkit.cli.commands.translation.options import (
     Alignments,
+    Attributes,
     BeamSize,
     Constraints,
     Encoding,
@@ -89,6 +90,7 @@ def translate(
     glossary: GlossaryFiles = None,
     field: Fields = None,
     encoding: Encoding = None,
+    attributes: Attributes = False,
     restore: Restore = None,
     jsonl_input: JsonlInput = False,
     jsonl: Jsonl = False,
@@ -137,6 +139,7 @@ def translate(
         file=file,
         fields=field or [],
         encoding=encoding,
+        attributes=attributes,
         jsonl_input=jsonl_input,
         constraints=constraints,
         target_prefix=target_prefix,
@@ -252,6 +255,8 @@ def _check_text_options(source: SourceOptions, model: Path) -> None:
         raise UsageError(
             f"translate: --field names columns or keys of a document, but {source.file} is a text; omit it"
         )
+    if source.attributes:
+        raise UsageError(f"translate: --attributes is of HTML and EPUB, but {source.file} is a text; omit it")
     if source.encoding is not None:
         remedy = f"convert it: iconv -f {source.encoding} -t utf-8"
         raise UsageError(f"translate: --encoding is of documents, but {source.file} is a text; {remedy}")
@@ -277,7 +282,14 @@ def _translate_document(
     from mtkit.translate.workers import translator_pool
 
     src_lang, tgt_lang = _languages(translator.models[0])
-    form = format_of(source.file, src_lang=src_lang, tgt_lang=tgt_lang, fields=source.fields, encoding=source.encoding)
+    form = format_of(
+        source.file,
+        src_lang=src_lang,
+        tgt_lang=tgt_lang,
+        fields=source.fields,
+        encoding=source.encoding,
+        attributes=source.attributes,
+    )
     options = replace(translator.options, with_scores=True, split_sentences=True)
     with translator_pool(replace(translator, options=options).load, num_workers) as translate:
 
