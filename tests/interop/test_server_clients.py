@@ -120,6 +120,53 @@ print(json.dumps([one.text, one.detected_source_lang, [each.text for each in man
     assert "not supported" in error
 
 
+def test_deepl_multilingual_glossaries(server: Server, tmp_path: Path) -> None:
+    program = """
+import deepl
+client = deepl.DeepLClient("some-key", server_url=url)
+Entries = deepl.api_data.MultilingualGlossaryDictionaryEntries
+dictionaries = [Entries("EN", "DE", {"dog": "Hund"}), Entries("FR", "EN", {"chien": "dog"})]
+made = client.create_multilingual_glossary("mine", dictionaries)
+texts = [client.translate_text(text, source_lang="EN", target_lang="DE", glossary=made).text]
+client.update_multilingual_glossary_name(made, "yours")
+client.update_multilingual_glossary_dictionary(made, Entries("EN", "DE", {"cat": "Katze"}))
+merged = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries[0].entries
+replaced = client.replace_multilingual_glossary_dictionary(made, Entries("EN", "DE", {"dog": "Dackel"}))
+texts.append(client.translate_text(text, source_lang="EN", target_lang="DE", glossary=made).text)
+client.delete_multilingual_glossary_dictionary(made, source_lang="FR", target_lang="EN")
+shown = client.get_multilingual_glossary(made.glossary_id)
+listed = [each.glossary_id for each in client.list_multilingual_glossaries()]
+client.delete_multilingual_glossary(made)
+try:
+    client.get_multilingual_glossary(made.glossary_id)
+    error = ""
+except deepl.GlossaryNotFoundException as caught:
+    error = str(caught)
+print(json.dumps([len(made.dictionaries), texts, merged, replaced.entry_count, shown.name, len(shown.dictionaries),
+    made.glossary_id in listed, error]))
+"""
+    count, (first, second), merged, replaced, name, left, is_listed, error = python(program, server)
+    assert ("Hund" in first, "Dackel" in second) == (True, True)
+    assert sorted(merged.split("\n")) == ["cat\tKatze", "dog\tHund"]
+    assert (count, replaced, name, left, is_listed) == (2, 1, "yours", 1, True)
+    assert "no such glossary" in error
+
+
+def test_deepl_documents_without_a_source(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<p>Das ist ein ganz gewöhnlicher Satz über das Wetter in den Bergen.</p>")
+    program = f"""
+import deepl
+client = deepl.DeepLClient("some-key", server_url=url)
+files = [{str(tmp_path / "a.html")!r}, {str(tmp_path / "b.html")!r}]
+print(json.dumps(client.translate_document_from_filepath(*files, target_lang="FR").done))
+"""
+    assert python(program, server)
+    fields = {"q": "Das ist ein ganz gewöhnlicher Satz über das Wetter in den Bergen.", "source": "de", "target": "fr"}
+    assert (
+        tmp_path / "b.html"
+    ).read_text() == f"<p>{server.client.post('/translate', json=fields).json()['translatedText']}</p>"
+
+
 def test_deepl_command(server: Server, expected: str) -> None:
     command = [str(room("clients") / "bin" / "python"), "-m", "deepl", "--auth-key", "some-key", "text", "--to", "DE"]
     environment = {**os.environ, "DEEPL_SERVER_URL": server.url}

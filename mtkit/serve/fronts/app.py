@@ -18,6 +18,7 @@ from mtkit import __version__
 from mtkit.serve.clients import Clients, RequestError, read_keys
 from mtkit.serve.core import TranslationService
 from mtkit.serve.fronts.deepl import DeepL
+from mtkit.serve.fronts.deepl_glossaries import DeepLGlossaries, Glossaries
 from mtkit.serve.fronts.docs import docs_page
 from mtkit.serve.fronts.document_jobs import DocumentJobs, Files
 from mtkit.serve.fronts.exchange import Exchange, Sites
@@ -56,12 +57,13 @@ def build_app(settings: ServerSettings, note: Callable[[str], None]) -> tuple[St
     )
     clients = Clients(None if settings.keys is None else read_keys(settings.keys), settings.max_requests)
 
-    jobs = DocumentJobs(service)
+    jobs, glossaries = DocumentJobs(service), Glossaries(service)
     fronts: list[Front] = [
         LibreTranslate(service, clients),
         Files(service, clients, jobs),
         Page(service, clients),
-        DeepL(service, clients, jobs),
+        DeepL(service, clients, jobs, glossaries),
+        DeepLGlossaries(service, clients, glossaries),
         OpenAI(service, clients),
     ]
     if settings.suggestions is not None:

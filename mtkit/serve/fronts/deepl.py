@@ -6,13 +6,8 @@ and those of `ignore_tags` keep their content.
 
 from __future__ import annotations
 
-import asyncio
-import datetime
-import json
-import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 from starlette.background import BackgroundTask
 from starlette.requests import Request
@@ -20,25 +15,28 @@ from starlette.responses import JSONResponse, Response
 
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.formats.html import Html, InlineXml
-from mtkit.documents.glossary import cells_of
-from mtkit.errors import DataError
 from mtkit.serve.clients import Clients, RequestError
 from mtkit.serve.core import AUTO, LINE_END, Direction, RequestOptions, TranslationService
+from mtkit.serve.fronts.deepl_glossaries import (
+    GLOSSARY_FORMATS,
+    DeepLFront,
+    Dictionary,
+    Glossaries,
+    StoredGlossary,
+    name_of,
+)
 from mtkit.serve.fronts.document_jobs import DOWNLOAD, DocumentJobs, download_of
 from mtkit.serve.fronts.front import (
     FILE,
     FLAG,
     INTEGER,
-    SHARED_FIELDS,
     TEXT,
     Endpoint,
-    Front,
-    RequestField,
     choice,
     list_of,
     record,
 )
-from mtkit.serve.fronts.requests import MAX_TERMS, RequestFields, terms_as_json
+from mtkit.serve.fronts.requests import RequestFields
 from mtkit.text.language_tags import language_name
 
 
@@ -47,33 +45,37 @@ class _Options:
     """Options of a request.
 
     Attributes:
-        core: those that the models need.
+        core: those that the models need, without the glossary.
         form: of texts with tags; None: texts have none.
         joins_lines: whether a line end is a space.
-        direction: of the glossary; None: there is none.
+        glossary: of the request; None: there is none.
     """
 
     core: RequestOptions
     form: DocumentFormat | None
     joins_lines: bool
-    direction: Direction | None
+    glossary: StoredGlossary | None
 
-    def check_glossary(self, direction: Direction) -> None:
-        """Refuse a glossary of another direction."""
-        if self.direction not in (None, direction):
+    def of(self, direction: Direction) -> RequestOptions:
+        """Options of texts of a direction; RequestError if the glossary has none."""
+        if self.glossary is None:
+            return self.core
+        if direction.source == AUTO:
+            raise RequestError(400, "source_lang is missing, which a glossary needs")
+        if direction not in self.glossary.dictionaries:
             raise RequestError(400, f"glossary_id: it is not from {direction.source} to {direction.target}")
+        return replace(self.core, glossary=self.glossary.dictionaries[direction].terms)
 
 
 FORMALITIES = ("default", "more", "less", "prefer_more", "prefer_less")
 UNSUPPORTED = ("more", "less")  # formalities
 SPLITTING = ("0", "1", "nonewlines")
-GLOSSARY_FORMATS = ("tsv", "csv")
 GLOSSARY_TYPE = "text/tab-separated-values"
 SIDES = ("source", "target")
 NO_LIMIT = 1_000_000_000_000  # of the characters of a key, which DeepL's clients expect to be a number
 
 
-class DeepL(Front):
+class DeepL(DeepLFront):
     """Texts, languages, usage, glossaries and documents.
 
     Attributes:
@@ -81,36 +83,14 @@ class DeepL(Front):
     """
 
     prefix = "/v2/"
-    title = "DeepL"
-    fields: ClassVar[Mapping[str, RequestField]] = {
-        **SHARED_FIELDS,
-        "text": RequestField("list of texts", ["The dog sleeps."]),
-        "source_lang": RequestField("language of the texts; without it, the language is detected", "{source}"),
-        "target_lang": RequestField("language of the translation", "{target}"),
-        "formality": RequestField("no effect: the models know no formality"),
-        "split_sentences": RequestField("0: a text is one sentence; nonewlines: a line end is a space"),
-        "tag_handling": RequestField("whether the texts have tags of XML or HTML, which keep their places"),
-        "ignore_tags": RequestField("names of tags of XML whose content is not translated"),
-        "glossary_id": RequestField("identifier of a glossary of the direction"),
-        "context": RequestField("no effect: the models translate sentence by sentence"),
-        "show_billed_characters": RequestField("whether the answer has the number of characters"),
-        "type": RequestField("source or target languages", "target"),
-        "name": RequestField("name of the glossary", "Animals"),
-        "entries": RequestField("a term and its translation on each line", "dog\tHund"),
-        "entries_format": RequestField("tsv: a tab stands between term and translation; csv: a comma"),
-        "filename": RequestField("no effect: the file has its name"),
-    }
-    error_schema = "Message", record(message=TEXT)
     lists = ("text", "ignore_tags", "non_splitting_tags", "splitting_tags")
 
-    def __init__(self, service: TranslationService, clients: Clients, jobs: DocumentJobs) -> None:
+    def __init__(
+        self, service: TranslationService, clients: Clients, jobs: DocumentJobs, glossaries: Glossaries
+    ) -> None:
         super().__init__(service, clients)
-        self._jobs, self._glossaries = jobs, Glossaries(service)
+        self._jobs, self._glossaries = jobs, glossaries
         self.characters = 0
-
-    def error_body(self, error: RequestError) -> dict[str, Any]:
-        """The body of an error."""
-        return {"message": str(error)}
 
     def endpoints(self) -> list[Endpoint]:
         """The endpoints."""
@@ -182,18 +162,17 @@ class DeepL(Front):
             self._service.detect_direction(text, source, target, asked.core.model, passes_unread=True)[0]
             for text in texts
         ]
-        for direction in directions:
-            asked.check_glossary(direction)
+        options = {direction: asked.of(direction) for direction in directions}
         results: list[dict[str, Any]] = [{} for _ in texts]
-        for direction in dict.fromkeys(directions):
+        for direction, core in options.items():
             indices = [index for index, each in enumerate(directions) if each == direction]
             of_direction = [texts[index] for index in indices]
             if asked.form is not None:
-                work = self._service.translate_markup(of_direction, asked.form, direction, asked.core)
+                work = self._service.translate_markup(of_direction, asked.form, direction, core)
             else:
                 if asked.joins_lines:
                     of_direction = [" ".join(LINE_END.split(text)[::2]) for text in of_direction]
-                work = self._service.translate_texts(of_direction, direction, asked.core)
+                work = self._service.translate_texts(of_direction, direction, core)
             for index, result in zip(indices, await self._finish(request, work), strict=True):
                 results[index] = {"detected_source_language": direction.source.upper(), "text": result.hyp}
                 if fields.flag("show_billed_characters"):
@@ -215,15 +194,10 @@ class DeepL(Front):
         ignored = fields.texts("ignore_tags") if "ignore_tags" in fields else []
         names = frozenset(name.strip() for each in ignored for name in each.split(","))
         return _Options(
-            core=RequestOptions(
-                client=client,
-                sentences=splitting != "0",
-                glossary="" if glossary is None else glossary.terms,
-                model=fields.text("model", "") or None,
-            ),
+            core=RequestOptions(client=client, sentences=splitting != "0", model=fields.text("model", "") or None),
             form={"": None, "xml": InlineXml(names), "html": Html()}[handling],
             joins_lines=splitting != "1",
-            direction=None if glossary is None else glossary.direction,
+            glossary=glossary,
         )
 
     async def languages(self, request: Request) -> Response:
@@ -250,24 +224,26 @@ class DeepL(Front):
     async def create_glossary(self, request: Request) -> Response:
         """Store a glossary."""
         fields, client = await self._admit(request)
-        return JSONResponse((await self._glossaries.create(fields, client)).as_dict(), status_code=201)
+        glossary = StoredGlossary(client, name_of(fields))
+        await self._glossaries.store(glossary, [fields])
+        return JSONResponse(_as_dict(glossary), status_code=201)
 
     async def list_glossaries(self, request: Request) -> Response:
-        """Glossaries of the client."""
+        """Glossaries of the client that have one direction."""
         _, client = await self._admit(request)
-        return JSONResponse({"glossaries": [each.as_dict() for each in self._glossaries.of(client)]})
+        of_client = self._glossaries.of(client)
+        return JSONResponse({"glossaries": [_as_dict(each) for each in of_client if len(each.dictionaries) == 1]})
 
     async def show_glossary(self, request: Request) -> Response:
         """A glossary."""
         _, client = await self._admit(request)
-        return JSONResponse(self._glossaries.find(request.path_params["identifier"], client).as_dict())
+        return JSONResponse(_as_dict(self._glossaries.find(request.path_params["identifier"], client)))
 
     async def glossary_entries(self, request: Request) -> Response:
         """Terms of a glossary."""
         _, client = await self._admit(request)
-        terms = self._glossaries.find(request.path_params["identifier"], client).terms
-        entries = "\n".join("\t".join(term) for term in json.loads(terms))
-        return Response(entries, media_type=GLOSSARY_TYPE)
+        _, dictionary = _only(self._glossaries.find(request.path_params["identifier"], client))
+        return Response(dictionary.as_tsv(), media_type=GLOSSARY_TYPE)
 
     async def delete_glossary(self, request: Request) -> Response:
         """Delete a glossary."""
@@ -281,8 +257,7 @@ class DeepL(Front):
         asked = self._read_options(fields, client)
         source, target = fields.text("source_lang", "") or AUTO, fields.text("target_lang")
         direction = self._service.document_direction(source, target, asked.core.model)
-        asked.check_glossary(direction)
-        job = await self._jobs.start(fields.file("file"), direction, asked.core)
+        job = await self._jobs.start(fields.file("file"), direction, asked.of(direction))
         return JSONResponse({"document_id": job.identifier, "document_key": job.identifier})
 
     async def document_state(self, request: Request) -> Response:
@@ -313,92 +288,22 @@ class DeepL(Front):
         return response
 
 
-MAX_GLOSSARIES = 1000
-MAX_BYTES = 64 << 20  # of all of them
-SHARE = 4  # a client has at most this part of both
-MAX_NAME = 200  # characters
+def _only(glossary: StoredGlossary) -> tuple[Direction, Dictionary]:
+    """The direction and the dictionary of a glossary; RequestError if it has not one, as version 3 allows."""
+    if len(glossary.dictionaries) != 1:
+        raise RequestError(400, "the glossary has not one direction; /v3/glossaries shows it")
+    return next(iter(glossary.dictionaries.items()))
 
 
-@dataclass(frozen=True)
-class StoredGlossary:
-    """A glossary of a client, with its terms as JSON."""
-
-    client: str
-    name: str
-    direction: Direction
-    terms: str
-    count: int
-    identifier: str = field(default_factory=lambda: str(uuid.uuid4()))
-    created: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat())
-
-    def as_dict(self) -> dict[str, Any]:
-        """Its properties as DeepL names them."""
-        return {
-            "glossary_id": self.identifier,
-            "ready": True,
-            "name": self.name,
-            "source_lang": self.direction.source,
-            "target_lang": self.direction.target,
-            "creation_time": self.created,
-            "entry_count": self.count,
-        }
-
-
-class Glossaries:
-    """All glossaries of a server; a client sees its own."""
-
-    def __init__(self, service: TranslationService) -> None:
-        self._service = service
-        self._glossaries: dict[str, StoredGlossary] = {}
-
-    async def create(self, fields: RequestFields, client: str) -> StoredGlossary:
-        """Store the glossary of a request, which is read beside other work.
-
-        Raises:
-            RequestError: there are too many, or a field is wrong.
-        """
-        direction = self._service.find_direction(fields.text("source_lang"), fields.text("target_lang"))
-        form = fields.choice("entries_format", GLOSSARY_FORMATS, "tsv")
-        name, entries = fields.text("name")[:MAX_NAME], fields.text("entries")
-        rows = await asyncio.to_thread(_parse, entries, is_tsv=form == "tsv")
-        glossary = StoredGlossary(client, name, direction, await terms_as_json(rows), len(rows))
-        groups = ("you have", SHARE, self.of(client)), ("the server has", 1, [*self._glossaries.values()])
-        for whose, share, others in groups:
-            num_bytes = sum(len(each.terms) for each in (*others, glossary))
-            if len(others) >= MAX_GLOSSARIES // share or num_bytes > MAX_BYTES // share:
-                raise RequestError(429, f"{whose} too many glossaries; delete some")
-        self._glossaries[glossary.identifier] = glossary
-        return glossary
-
-    def of(self, client: str) -> list[StoredGlossary]:
-        """The glossaries of a client."""
-        return [each for each in self._glossaries.values() if each.client == client]
-
-    def find(self, identifier: str, client: str) -> StoredGlossary:
-        """A glossary of a client; RequestError with status 404 if there is none."""
-        glossary = self._glossaries.get(identifier)
-        if glossary is None or glossary.client != client:
-            raise RequestError(404, "no such glossary")
-        return glossary
-
-    def delete(self, identifier: str, client: str) -> None:
-        """Delete a glossary; errors as `find`."""
-        del self._glossaries[self.find(identifier, client).identifier]
-
-
-def _parse(entries: str, *, is_tsv: bool) -> list[tuple[str, str]]:
-    """The terms of a glossary in text: a term and its translation on each line.
-
-    Raises:
-        RequestError: a line has another form, or there are no terms or too many.
-    """
-    rows = []
-    for number, line in enumerate(entries.replace("\r\n", "\n").split("\n"), start=1):
-        try:
-            rows.append(cells_of(line, "\t" if is_tsv else ",", has_quotes=not is_tsv))
-        except DataError as error:
-            raise RequestError(400, f"entries: line {number}: {error}") from error
-    rows = list(filter(any, rows))
-    if not 0 < len(rows) <= MAX_TERMS or any(len(row) < 2 for row in rows):
-        raise RequestError(400, f"entries: 1 to {MAX_TERMS:,} lines of a term and its translation are expected")
-    return [(row[0], row[1]) for row in rows]  # a CSV of DeepL may name the languages behind them
+def _as_dict(glossary: StoredGlossary) -> dict[str, Any]:
+    """The properties of a glossary of one direction."""
+    direction, dictionary = _only(glossary)
+    return {
+        "glossary_id": glossary.identifier,
+        "ready": True,
+        "name": glossary.name,
+        "source_lang": direction.source,
+        "target_lang": direction.target,
+        "creation_time": glossary.created,
+        "entry_count": dictionary.num_terms,
+    }

@@ -15,7 +15,7 @@ import pytest
 from mtkit.serve.clients import RequestError
 from mtkit.serve.core import Direction
 from mtkit.serve.fronts import requests
-from mtkit.serve.fronts.deepl import Glossaries
+from mtkit.serve.fronts.deepl_glossaries import Glossaries, StoredGlossary
 from mtkit.serve.fronts.requests import RequestFields
 from mtkit.translate.glossary import Glossary
 from tests.toy.sampling import seeds
@@ -23,8 +23,8 @@ from tests.toy.sampling import seeds
 
 def test_a_client_has_its_share_of_glossaries(monkeypatch: pytest.MonkeyPatch) -> None:
     async def create(glossaries: Glossaries, client: str) -> None:
-        fields = {"name": "n", "source_lang": "en", "target_lang": "de", "entries": "dog\tHund" + "x" * 80}
-        await glossaries.create(RequestFields(fields), client)
+        fields = {"source_lang": "en", "target_lang": "de", "entries": "dog\tHund" + "x" * 80}
+        await glossaries.store(StoredGlossary(client, "n"), [RequestFields(fields)])
 
     async def run() -> list[int]:
         service = SimpleNamespace(find_direction=lambda source, target: Direction(source, target))
@@ -39,8 +39,30 @@ def test_a_client_has_its_share_of_glossaries(monkeypatch: pytest.MonkeyPatch) -
         return counts
 
     assert asyncio.run(run()) == [250, 250, 250, 250, 0]
-    monkeypatch.setattr("mtkit.serve.fronts.deepl.MAX_BYTES", 800)
+    monkeypatch.setattr("mtkit.serve.fronts.deepl_glossaries.MAX_BYTES", 800)
     assert asyncio.run(run()) == [2, 2, 2, 2, 0]
+
+
+def test_terms_of_a_dictionary_are_merged_or_replaced_and_a_wrong_request_changes_nothing() -> None:
+    service = SimpleNamespace(find_direction=lambda source, target: Direction(source, target))
+    glossaries, glossary = Glossaries(cast(Any, service)), StoredGlossary("one", "n")
+
+    def store(*dictionaries: tuple[str, str, str], **options: bool) -> dict[str, str]:
+        names = ("source_lang", "target_lang", "entries")
+        fields = [RequestFields(dict(zip(names, each, strict=True))) for each in dictionaries]
+        asyncio.run(glossaries.store(glossary, fields, **options))
+        return {source: each.as_tsv() for (source, _), each in glossary.dictionaries.items()}
+
+    first = store(("en", "de", "dog\tHund\ncat\tKatze"), ("fr", "de", "chien\tHund"))
+    assert first == {"en": "dog\tHund\ncat\tKatze", "fr": "chien\tHund"}
+    merged = store(("en", "de", "dog\tDackel\nman\tMann"), keeps_terms=True)
+    assert merged == {"en": "dog\tDackel\ncat\tKatze\nman\tMann", "fr": "chien\tHund"}
+    for wrong in (("en", "de", "dog"), ("en", "de", "")):
+        with pytest.raises(RequestError, match="entries"):
+            store(("fr", "de", "chat\tKatze"), wrong)
+        assert {source: each.as_tsv() for (source, _), each in glossary.dictionaries.items()} == merged
+    assert store(("en", "de", "dog\tHund")) == {"en": "dog\tHund", "fr": "chien\tHund"}
+    assert glossaries.of("one") == [glossary]
 
 
 @pytest.mark.parametrize("seed", seeds(20, 200))

@@ -63,7 +63,7 @@ def test_each_endpoint_has_a_summary_and_errors_of_a_known_shape(folder: Path) -
             statuses = {int(status) for status in operation["responses"]}
             assert statuses >= {400, 403, 408, 413, 421, 429, 503}
             assert (507 in statuses) == (path in ("/translate_file", "/documents", "/v2/document", "/suggest"))
-            name = {"v1": "OpenAIError", "v2": "Message"}.get(path.split("/")[1], "Error")
+            name = {"v1": "OpenAIError", "v2": "Message", "v3": "Message"}.get(path.split("/")[1], "Error")
             for status in statuses - {200, 201, 202, 204}:
                 (content,) = operation["responses"][str(status)]["content"].values()
                 assert content["schema"] == {"$ref": f"#/components/schemas/{name}"}
@@ -137,8 +137,8 @@ def test_an_endpoint_of_a_new_front_is_specified_and_has_its_errors(
     assert (foreign.status_code, foreign.json()["error"]["code"]) == (403, 403)  # refused before the endpoint
     assert client.get("/language/").json() == {"error": {"code": 404, "message": "no such path"}}
     assert client.get("/language/one").json()["error"]["message"] == "the path has no such method"
-    assert client.get("/language").json() == client.get("/v3/usage").json() == {"error": "no such path"}
-    assert client.get("/v2/none").json() == {"message": "no such path"}
+    assert client.get("/language").json() == client.get("/v4/usage").json() == {"error": "no such path"}
+    assert client.get("/v2/none").json() == client.get("/v3/style_rules").json() == {"message": "no such path"}
     assert client.get("/page/none").json() == {"error": "no such file"}
 
 
