@@ -17,13 +17,16 @@ from mtkit.io.files import temporary_folder, write_atomically
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import MODEL_CARD
 from mtkit.model_folder.folder import LoadedModel
+from mtkit.text.language_tags import language_name
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.translate.load import read_translation_model
 
 SUFFIX, METADATA, PIECES = ".argosmodel", "metadata.json", "sentencepiece.model"
 MODEL_FILES = ("config.json", "model.bin", "shared_vocabulary.json", "source_vocabulary.json", "target_vocabulary.json")
 LEFT_TO_ARGOS = (
-    "Argos Translate searches with 4 beams and length penalty 0.2, splits sentences itself, and writes _ as a space"
+    "Argos Translate searches with 4 beams and length penalty 0.2, and writes _ as a space\n"
+    "The package has no sentence splitter: Argos Translate 1.11 takes that of MiniSBD, which it downloads when it "
+    "translates for the first time; without a network, put its cache there first"
 )
 
 
@@ -101,9 +104,9 @@ def _write_package(path: Path, model: Path, loaded: LoadedModel, pieces: bytes) 
         "package_version": "1.0",
         "argos_version": "1.9",
         "from_code": src_lang,
-        "from_name": src_lang,
+        "from_name": language_name(src_lang),
         "to_code": tgt_lang,
-        "to_name": tgt_lang,
+        "to_name": language_name(tgt_lang),
         "mtkit": __version__,
     }
     root = f"translate-{src_lang}_{tgt_lang}-1_0"

@@ -71,6 +71,7 @@ def test_a_package_translates_by_ctranslate2_and_sentencepiece(
     (folder,) = (tmp_path / "installed").iterdir()
     description = json.loads((folder / "metadata.json").read_text())
     assert (description["from_code"], description["to_code"]) == ("en", "de")
+    assert (description["from_name"], description["to_name"]) == ("English", "German")
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.model"))
     translator = ctranslate2.Translator(str(folder / "model"), device="cpu", compute_type="float32")
     texts = [line for line in read_lines(text) if line.strip()]
