@@ -103,19 +103,25 @@ class Registry:
         for model in self.models:
             model.digest = _digest(model)
         self.directions: dict[tuple[str, str], list[Hop]] = {}
+        unused = []
         for model in self.models:
             metadata = model.metadata
             tags = [tag for tag in metadata.tags if is_code(tag)]
             targets = [(tag, tag) for tag in tags] if metadata.requires_tag else [(metadata.tgt_lang, None)]
             sources = tags if metadata.src_lang == MULTIPLE and metadata.requires_tag else [metadata.src_lang]
-            for source, (target, tag) in itertools.product(sources, targets):
-                if source != target:
-                    hops = [Hop(model, tag, adapter) for adapter in ("", *model.adapters)]
-                    self.directions.setdefault((source, target), []).extend(hops)
+            routes = [each for each in itertools.product(sources, targets) if each[0] != each[1][0]]
+            for source, (target, tag) in routes:
+                hops = [Hop(model, tag, adapter) for adapter in ("", *model.adapters)]
+                self.directions.setdefault((source, target), []).extend(hops)
+            if not routes:
+                unused.append(model)
+        problem = "neither languages nor tags give a direction from one language to another"
         if not self.directions:
             names = ", ".join(each.name for each in self.models)
-            problem = "neither languages nor tags give a direction from one language to another"
             raise UsageError(f"serve: {names}: {problem}; serve a model that has one")
+        for model in unused:
+            self.models.remove(model)
+            self._note(f"{model.name} is not served: {problem}")
         languages = dict.fromkeys(code for pair in self.directions for code in pair)
         self.targets = {src: [tgt for tgt in languages if self.find_route(src, tgt)] for src in languages}
         self.sources = [code for code, targets in self.targets.items() if targets]

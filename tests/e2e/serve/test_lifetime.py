@@ -330,6 +330,19 @@ def test_a_model_of_one_language_is_refused(
     assert "serve: en-en: neither languages nor tags give a direction" in capsys.readouterr().err
 
 
+def test_a_model_without_a_direction_beside_another_is_named_and_left_out(
+    tokenizers: TokenizerPair, models: dict[str, Path], tmp_path: Path
+) -> None:
+    write_toy_model(tmp_path / "en-en", tokenizers, CONFIG, seed=1, languages=("en", "en"))
+    with running(str(tmp_path / "en-en"), str(models["en-de"])) as server:
+        notes = [line for line in server.lines if "en-en" in line]
+        assert notes == [
+            "serve: en-en is not served: neither languages nor tags give a direction from one language to another\n"
+        ]
+        assert [each["name"] for each in server.client.get("/models").json()] == ["en-de"]
+        assert len(server.children()) == 1
+
+
 def test_an_address_in_use(models: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         assert entry.execute(["serve", str(models["en-de"]), "--port", str(sock.getsockname()[1])]) == 74
