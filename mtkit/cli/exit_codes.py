@@ -30,7 +30,6 @@ from typing import Any, cast
 
 import typer
 
-from mtkit.cli.option_synonyms import option_answer
 from mtkit.errors import (
     ComputeError,
     Interrupted,
@@ -45,6 +44,8 @@ from mtkit.io.files import MAX_QUOTED
 from mtkit.signals import SignalReceived, describe
 
 MAX_MESSAGE_LINES = 12
+MAX_NAMED = 3  # commands in a message
+MISSPELT = 0.8  # similarity of letters at which an option is taken for misspelt
 
 _TRAINING_HINT = (
     "reduce training.batch_tokens (raise training.micro_batches by the same factor to keep the size of an update) or "
@@ -113,7 +114,10 @@ def print_error(error: MtkitError) -> None:
     """Print the message to stderr, shortened to `MAX_MESSAGE_LINES` lines."""
     lines = f"mtkit: error: {error}".split("\n")
     if len(lines) > MAX_MESSAGE_LINES:
-        lines = [*lines[: MAX_MESSAGE_LINES - 1], f"... and {len(lines) - MAX_MESSAGE_LINES + 1} more lines"]
+        lines = [
+            *lines[: MAX_MESSAGE_LINES - 1],
+            f"... and {len(lines) - MAX_MESSAGE_LINES + 1} more; --debug shows all",
+        ]
     with suppress(OSError):  # stderr on a full disk; the exit code remains
         print("\n".join(lines), file=sys.stderr, flush=True)
 
@@ -221,31 +225,52 @@ def _wrong_value(error: typer.BadParameter) -> str:
 def _no_such_option(option: str, error: typer.BadParameter) -> str:
     import difflib
 
+    from mtkit.cli.option_synonyms import main_parts, option_answer
+
     problem = f"{option}: no such option"
-    if option == "--budget":
-        return f"{problem}; mtkit run and mtkit train have it"
-    if keys := " or ".join(f"{key}=VALUE" for key in _recipe_keys(option, error)):
-        return f"{problem}; keys of a recipe are arguments: {keys}"
     options = ["--help", "--debug", *_option_names(error)]
     command = "" if error.ctx is None else str(error.ctx.info_name)
     if (answer := option_answer(option, command, options)) is not None:
         return f"{problem}; {answer}"
+    if len(option) > 3 and (keys := _recipe_keys(option, options, error, exact=True)):
+        return f"{problem}; {keys}"
     begun = [each for each in options if len(option) > 3 and each.startswith(option)]
-    match = begun or difflib.get_close_matches(option, options, n=1, cutoff=0.75)
+    if match := begun or difflib.get_close_matches(option, options, n=1, cutoff=MISSPELT):
+        return f"{problem}; did you mean {match[0]}?"
+    if len(option) > 3 and (keys := _recipe_keys(option, options, error)):
+        return f"{problem}; {keys}"
+    if (parts := main_parts(option[2:])) and (equal := [each for each in options if main_parts(each[2:]) == parts]):
+        return f"{problem}; did you mean {equal[0]}?"
+    if others := _commands_with(option) if command else []:
+        return (
+            f"{problem}; {' and '.join(f'mtkit {each}' for each in others)} {'have' if len(others) > 1 else 'has'} it"
+        )
+    match = difflib.get_close_matches(option, options, n=1, cutoff=0.7)
     return problem + (f"; did you mean {match[0]}?" if match else "")
 
 
-def _recipe_keys(option: str, error: typer.BadParameter) -> Sequence[str]:
-    """Keys of a recipe that an option of another program stands for, such as --epochs, if the command takes keys."""
-    if error.ctx is None or all(parameter.name != "overrides" for parameter in error.ctx.command.params):
-        return ()
-    from mtkit.recipe.synonyms import KEY_SYNONYMS
+def _commands_with(option: str) -> list[str]:
+    """The first commands that have an option."""
+    from mtkit.cli.app import COMMANDS, build_command
 
-    word = option.strip("-").replace("-", "_")
-    if word in KEY_SYNONYMS:
-        return KEY_SYNONYMS[word].targets
-    targets = (target for synonym in KEY_SYNONYMS.values() for target in synonym.targets)
-    return sorted({target for target in targets if target.rpartition(".")[2] == word})
+    return [name for name in COMMANDS if any(option in each.opts for each in build_command(name).params)][:MAX_NAMED]
+
+
+def _recipe_keys(option: str, options: Sequence[str], error: typer.BadParameter, *, exact: bool = False) -> str:
+    """Keys that an option of another program stands for, such as --epochs, if the command takes them; else nothing."""
+    takes_keys = error.ctx is not None and any("key=value" in str(each.metavar) for each in error.ctx.command.params)
+    if not takes_keys and "--set" not in options:
+        return ""
+    from mtkit.recipe.sections import Recipe
+    from mtkit.recipe.suggestions import keys_of_option
+
+    if takes_keys:
+        keys = keys_of_option(option, Recipe, exact=exact)
+        return f"keys of a recipe are arguments: {' or '.join(f'{key}=VALUE' for key in keys)}" if keys else ""
+    keys = keys_of_option(option, Recipe, ["search"], exact=exact)
+    if own := [name for key in keys if (name := f"--{key.rpartition('.')[2].replace('_', '-')}") in options]:
+        return f"give {own[0]}"
+    return f"give --set {' or --set '.join(f'{key}=VALUE' for key in keys)}" if keys else ""
 
 
 def _extra_arguments(words: Sequence[str], error: typer.BadParameter) -> str:

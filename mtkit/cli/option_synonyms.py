@@ -6,6 +6,11 @@ Words that are keys of recipes are in `recipe/synonyms.py`.
 from __future__ import annotations
 
 from collections.abc import Container
+from functools import cache
+
+from mtkit.recipe.suggestions import word_parts
+
+_NOISE = {"use", "num", "file", "path", "name", "id", "list", "the", "print"}  # parts of options that change nothing
 
 _STAGES = ("run", "train", "preprocess")
 _OF_MODELS = (
@@ -25,6 +30,8 @@ _MODEL = (
     *(f"{each}: RECIPE is an argument: mtkit {each} RECIPE" for each in _STAGES),
     *(f"{each}: MODEL is an argument: mtkit {each} MODEL" for each in _OF_MODELS),
 )
+_BATCH_KEYS = [f"{each}: keys of a recipe are arguments: training.batch_tokens=N" for each in _STAGES]
+_DISTRIBUTED = [f"{each}: torchrun starts a process for each GPU (docs/distributed.md)" for each in _STAGES]
 _RESUMES = [f"{each}: a training that was interrupted resumes by itself: repeat its command" for each in _STAGES]
 
 # (words, answers); of the answers the first counts that begins with an option of the command, or with its name
@@ -33,9 +40,9 @@ _TABLE = (
     ("beam beam-width beamsize num-beams b k", "--beam-size N"),
     ("nbest n", "--n-best N"),
     ("sampling do-sample random-sampling", "--sample 1"),
-    ("temperature sampling-temperature t", "--sample TEMPERATURE"),
-    ("top-k topk sampling-topk", "--sample 1 --set search.method.top_k=N"),
-    ("top-p topp nucleus sampling-topp", "--sample 1 --set search.method.top_p=P"),
+    ("temperature sampling-temperature random-sampling-temp softmax-temperature t", "--sample TEMPERATURE"),
+    ("top-k topk sampling-topk random-sampling-topk", "--sample 1 --set search.method.top_k=N"),
+    ("top-p topp nucleus sampling-topp random-sampling-topp", "--sample 1 --set search.method.top_p=P"),
     ("alpha lenpen length-alpha length-norm normalize", "--length-penalty ALPHA"),
     ("max-len max-len-a max-len-b max-output-length max-decoding-length max-new-tokens", "--max-length N"),
     ("no-repeat-ngram-size block-ngram-repeat", "--set search.no_repeat_ngram=N"),
@@ -44,31 +51,75 @@ _TABLE = (
     ("input i", f"evaluate: {_HYP}", *_INPUT),
     ("src source source-file inp", *_INPUT),
     ("tgt target target-file r reference references refs", "--ref FILE"),
-    ("hyp hyps hypothesis sys system translation", f"evaluate: {_HYP}", "--ref FILE"),
+    ("gold golds", "--ref FILE"),
+    ("hyp hyps hypothesis sys system translation pred preds predictions output candidate", f"evaluate: {_HYP}", "--ref FILE"),
     ("m metric metrics-list", "--metrics LIST"),
-    ("m model models model-path model-dir path checkpoint ckpt checkpoint-path", *_MODEL),
+    ("model-dir", *(f"{each}: give --run-dir FOLDER" for each in _STAGES)),
+    ("m model models model-path model-dir path checkpoint ckpt checkpoint-path ckpt-path", *_MODEL),
+    ("checkpoints", "--ensemble MODEL", *_MODEL),
+    ("inputs", "average: checkpoints are arguments: mtkit average RUN/checkpoints/update-* -o DIR", *_INPUT),
+    ("num-epoch-checkpoints num-update-checkpoints n-checkpoints last-n num n",
+     "average: checkpoints are arguments: mtkit average RUN/checkpoints/update-* -o DIR"),
+    ("decode-from-file stdin interactive", *_INPUT),
+    ("save-results decode-to-file hyp-file result-path results-path", "-o FILE"),
+    ("remove-bpe post-process detokenize moses-detokenizer bpe tokenizer spm-model sentencepiece-model vocab-file "
+     "source-vocab vocabs bpe-codes",
+     "translate: the model has its tokenizer: text in, text out",
+     "score: the model has its tokenizer: text in"),
+    ("unkpen unk-penalty replace-unk strip-unknown-words allow-unk",
+     "translate: <unk> is never written; search.allow_unknown is the key of --set"),
+    ("xml-input xml", "translate: a file whose name ends in .xml, .xliff or .html is a document"),
+    ("shortlist lexical-shortlist restrict-lexicon",
+     "translate: all words are scored; a shortlist is not supported"),
+    ("prefix-size prefix-tokens", "--target-prefix TEXT"),
+    ("sample-size num-samples", "--n-best N"),
+    ("ip", "--host ADDRESS"),
+    ("sentence-level sentence-scores", "evaluate: mtkit score has values by line, and --by-length by length"),
+    ("destdir dest-dir data-dir data-bin", "--run-dir FOLDER"),
+    ("world-size num-gpus gpu-ranks nproc-per-node distributed-world-size nnodes distributed master-port local-rank",
+     *_DISTRIBUTED, "--device cuda"),
     ("w width decimals", "evaluate: --json FILE has all digits"),
+    ("detok moses-detok", "evaluate: texts are scored as they are; give detokenized text"),
+    ("output-format format-output", "--format FORM", "--to FORMAT"),
     ("tok", "--tokenize NAME"),
-    ("lc lowercase", "evaluate: --moses scores lower-cased tokens, as published for Multi30k"),
+    ("bleu chrf ter chrf-word-order sacrebleu", "--metrics LIST"),
+    ("score-only quiet", "--quiet", "evaluate: --json - and --format tsv write nothing else"),
+    ("max-input-length max-source-length max-src-len chunk-size",
+     "translate: lines longer than any training source are translated in parts; search.split_long_lines is the key"),
+    ("bad-words avoid banned-words", "--constraints FILE"),
+    ("report-time timing stats", "translate: the rate is on stderr; mtkit bench measures speed"),
+    ("force-decode forced-decoding score-reference", "translate: mtkit score MODEL --src FILE --ref FILE scores texts"),
+    ("workspace", "--batch-tokens N"),
+    ("cors allow-origin", "--allowed-hosts NAMES"),
+    ("problem hparams hparams-set task",
+     *(f"{each}: RECIPE is an argument and has all settings: mtkit {each} RECIPE" for each in _STAGES)),
+    ("lc lower-case do-lower-case uncased case-insensitive ignore-case", "--lowercase"),
+    ("lowercase lc", *(f"{each}: keys of a recipe are arguments: tokenizer.lowercase=true" for each in _STAGES)),
     ("test-set t l language-pair langpair echo", f"evaluate: test sets are files, and {_HYP}"),
-    ("paired-bs paired-ar confidence", "evaluate: give several HYP; each is compared with the first by both tests"),
+    ("paired-bs paired-ar confidence significance", "evaluate: give several HYP; each is compared with the first by both tests"),
     ("f", "--format FORM"),
     ("num-merges merges num-operations operations symbols s vocab vocabsize voc-size", "--vocab-size N, in tokens"),
+    ("dropout bpe-dropout sampling alpha", "train-bpe: tokenizer.subword_regularization of a recipe samples in training"),
     ("type algorithm", "--model-type bpe|unigram|word|char"),
-    ("out-dir output-dir save-dir save-path save-model model-save-path exp log-dir", "--run-dir FOLDER", "-o FILE"),
+    ("out-dir output-dir save-dir save-path save-model model-save-path exp log-dir output", "--run-dir FOLDER", "-o FILE"),
+    ("model-name", *_MODEL),
     ("model-prefix model-name out output-file codes write-vocabulary", "-o FILE"),
+    ("config", "serve: models are arguments: mtkit serve MODEL..."),
     ("config conf c recipe yaml cfg", *(f"{each}: RECIPE is an argument: mtkit {each} RECIPE" for each in _STAGES)),
     ("resume-from restore-file train-from load-checkpoint continue reload", *_RESUMES),
     ("overwrite force restart reset no-reload", "--fresh"),
     ("gpu gpus cuda use-gpu use-cuda gpu-id gpuid", "--device cuda"),
     ("cpu no-cuda use-cpu", "--device cpu"),
     ("fp16 half bf16 amp", "--compute-type bf16"),
-    ("int8 quantize quantization load-in-8bit", "--compute-type int8", "compress: give --to int8"),
+    ("int8 quantize quantization load-in-8bit", "compress: give --to int8",
+     "export: mtkit compress MODEL --to int8, or quantisation of the other program", "--compute-type int8"),
     ("fp32 float", "--compute-type float32"),
-    ("batch-size batch max-tokens mini-batch mini-batch-words max-batch-size", "--batch-tokens N"),
+    ("precision dtype compute-dtype", "--compute-type float32|bf16|int8"),
+    ("batch-size batch max-batch max-tokens mini-batch mini-batch-words maxi-batch max-batch-size max-sentences "
+     "batch-type buffer-size", "--batch-tokens N", *_BATCH_KEYS),
     ("num-threads cpu-threads intra-threads omp-threads nthreads", "--threads N", "--workers N"),
     ("num-workers processes jobs j inter-threads num-proc", "--workers N"),
-    ("lang language languages l", "--lang CODE"),
+    ("lang language languages l", "--lang CODE", "translate: the model states its languages; --tag of several"),
     ("source-lang src-language source-language s", "--src-lang CODE", "--tag TEXT"),
     ("target-lang tgt-lang tgt-language target-language", "--tgt-lang CODE", "--tag TEXT"),
     ("load-only", "serve: the models that are given state the languages"),
@@ -76,14 +127,16 @@ _TABLE = (
     ("char-limit", "--max-characters N"),
     ("req-limit rate-limit", "--max-requests N"),
     ("listen bind address", "--host ADDRESS"),
-    ("verbose v verbosity log-level", "--log requests", "--debug"),
-    ("silent no-progress", "--quiet"),
+    ("verbose v verbosity log-level", "--log requests", "translate: progress is on stderr; --jsonl has details",
+     "--debug"),
+    ("silent no-progress quiet-translation", "--quiet"),
+    ("target format to-format", "--to FORMAT"),
     ("attn-vis attention-plot", "--attention SENTENCE"),
     ("alignment alignments-file print-alignment report-align", "--alignments FILE"),
-    ("scores print-score with-score", "--jsonl"),
-    ("lexical-constraints force-words glossary-file terms", "--glossary FILE"),
+    ("scores print-score with-score word-scores with-scores print-scores score", "--jsonl"),
+    ("lexical-constraints force-words glossary-file terms dictionary", "--glossary FILE"),
     ("prefix-file target-prefix-file", "--target-prefix FILE"),
-)
+)  # fmt: skip
 
 
 def option_answer(option: str, command: str, options: Container[str]) -> str | None:
@@ -95,11 +148,20 @@ def option_answer(option: str, command: str, options: Container[str]) -> str | N
         options: those that it has.
     """
     word = option.lstrip("-").replace("_", "-").lower()
-    for words, *answers in _TABLE:
-        for answer in answers if word in words.split() else ():
+    main = main_parts(word)
+    rows = [row for row in _TABLE if word in row[0].split()]
+    rows += [row for row in _TABLE if main and any(main_parts(each) == main for each in row[0].split())]
+    for _, *answers in rows:
+        for answer in answers:
             name, _, text = answer.partition(": ")
             if answer.startswith("-") and answer.split()[0] in options:
                 return f"give {answer}"
             if name == command:
                 return text
     return None
+
+
+@cache
+def main_parts(word: str) -> frozenset[str]:
+    """The parts of a word of several letters without those that change nothing, as gpu of use-gpus and ngpus."""
+    return word_parts(word.removeprefix("n") if word == "ngpus" else word) - _NOISE if len(word) > 1 else frozenset()

@@ -98,6 +98,7 @@ def compare(
     *,
     tgt_lang: str | None = None,
     tokenize: SacrebleuTokenizer = "auto",
+    lowercase: bool = False,
     src: Sequence[str] | None = None,
     intervals: bool = True,
     groups: Mapping[str, Sequence[int]] | None = None,
@@ -110,6 +111,7 @@ def compare(
         metrics: the metrics to compute.
         tgt_lang: as for `score`.
         tokenize: as for `score`.
+        lowercase: as for `score`.
         src: as for `score`.
         intervals: compute 95% intervals, and for several systems the paired tests.
         groups: segments of each group to score separately, such as those of `by_length` and `by_document`.
@@ -120,7 +122,7 @@ def compare(
     """
     for lines in hyps.values():
         check_counts(len(lines), [len(ref) for ref in refs])
-    choice = choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize)
+    choice = choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize, lowercase=lowercase)
     if not choice.metrics:
         raise DataError("; ".join(choice.notes))
     statistics: dict[MetricName, dict[str, SegmentStatistics]] = {}

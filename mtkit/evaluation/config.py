@@ -43,7 +43,7 @@ class MetricInfo:
 
 # Metrics by their name in recipes and options, in the order of reports.
 METRICS: dict[str, MetricInfo] = {
-    "bleu": MetricInfo("bleu", "BLEU", "evaluation.metrics:CasedBLEU"),
+    "bleu": MetricInfo("bleu", "BLEU", "evaluation.metrics:DetokenizedBLEU"),
     "moses": MetricInfo(
         "bleu_moses_lc",
         "BLEU (lower-cased Moses tokens)",
@@ -75,6 +75,8 @@ class EvaluationConfig:
     # Tokenizer of BLEU, by its name in sacreBLEU. Default: auto chooses by language and script: zh, ja-mecab or char,
     # ko-mecab; for other scripts without spaces flores200 (spBLEU) if its file is there, else char; 13a for all others.
     tokenize: SacrebleuTokenizer = "auto"
+    # Whether BLEU and chrF ignore capitals; TER always does. Default: false; true where tokenizer.lowercase is.
+    lowercase: bool = False
 
 
 @config
@@ -85,6 +87,7 @@ class ReportOptions:
         metrics: the metrics; None: those of the configuration.
         moses: also compute BLEU on Moses tokens.
         tokenize: the tokenizer of BLEU; None: that of the configuration.
+        lowercase: ignore capitals, which the configuration may do anyway.
         intervals: compute 95% intervals, and for several systems the paired tests.
         by_length: also score segments by length.
         documents: the document of each segment, to also score by document; None: do not.
@@ -93,6 +96,7 @@ class ReportOptions:
     metrics: Sequence[MetricName] | None = None
     moses: bool = False
     tokenize: SacrebleuTokenizer | None = None
+    lowercase: bool = False
     intervals: bool = True
     by_length: bool = False
     documents: Sequence[str] | None = None
@@ -112,4 +116,5 @@ class ReportOptions:
                 f"evaluate: --tokenize {self.tokenize} is the tokenizer of BLEU, which is not among the metrics "
                 f"({', '.join(metrics)}); omit it, or add bleu to --metrics"
             )
-        return replace(config, metrics=metrics, tokenize=self.tokenize or config.tokenize)
+        lowercase = self.lowercase or config.lowercase
+        return replace(config, metrics=metrics, tokenize=self.tokenize or config.tokenize, lowercase=lowercase)

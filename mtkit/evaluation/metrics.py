@@ -39,14 +39,14 @@ class UnsuitableMetricError(Exception):
 class Metric(ABC):
     """A metric whose score of any set of segments is a function of sums over them, as intervals and tests need it.
 
-    It is built with the tokenizer of BLEU for the references, and the language of Moses tokens. A metric that does
-    not suit the script raises UnsuitableMetricError.
+    It is built with the tokenizer of BLEU for the references, the language of Moses tokens, and whether the case of
+    letters is ignored. A metric that does not suit the script raises UnsuitableMetricError.
 
     Attributes:
         notes: sentences for the user about how the metric counts, and after `statistics` about the lines counted.
     """
 
-    def __init__(self, tokenizer: TokenizerChoice, lang: str) -> None:
+    def __init__(self, tokenizer: TokenizerChoice, lang: str, lowercase: bool) -> None:
         self.notes: list[str] = []
 
     @abstractmethod
@@ -111,11 +111,11 @@ class SacrebleuMetric(Metric):
 
 
 # `force` of BLEU suppresses sacreBLEU's warning of tokenized text; see plausibility.py
-class CasedBLEU(SacrebleuMetric):
-    """BLEU on cased, detokenized text."""
+class DetokenizedBLEU(SacrebleuMetric):
+    """BLEU on detokenized text."""
 
-    def __init__(self, tokenizer: TokenizerChoice, lang: str) -> None:
-        super().__init__(BLEU(tokenize=tokenizer.name, force=True))
+    def __init__(self, tokenizer: TokenizerChoice, lang: str, lowercase: bool) -> None:
+        super().__init__(BLEU(tokenize=tokenizer.name, lowercase=lowercase, force=True))
         self.notes += [tokenizer.note] if tokenizer.note else []
 
 
@@ -126,7 +126,7 @@ class MosesBLEU(SacrebleuMetric):
         MissingExtraError: sacremoses is not installed.
     """
 
-    def __init__(self, tokenizer: TokenizerChoice, lang: str) -> None:
+    def __init__(self, tokenizer: TokenizerChoice, lang: str, lowercase: bool) -> None:
         _require_spaces(tokenizer, "BLEU on Moses tokens")
         METRICS["moses"].require_installed()
         super().__init__(BLEU(tokenize="none", lowercase=True, force=True), partial(moses_tokens, lang=lang))
@@ -135,22 +135,22 @@ class MosesBLEU(SacrebleuMetric):
 class CharacterF(SacrebleuMetric):
     """chrF2, on characters."""
 
-    def __init__(self, tokenizer: TokenizerChoice, lang: str) -> None:
-        super().__init__(CHRF())
+    def __init__(self, tokenizer: TokenizerChoice, lang: str, lowercase: bool) -> None:
+        super().__init__(CHRF(lowercase=lowercase))
 
 
 class CharacterAndWordF(SacrebleuMetric):
     """chrF2++, on characters and words."""
 
-    def __init__(self, tokenizer: TokenizerChoice, lang: str) -> None:
+    def __init__(self, tokenizer: TokenizerChoice, lang: str, lowercase: bool) -> None:
         _require_spaces(tokenizer, "chrF2++", "; chrF2 counts characters only")
-        super().__init__(CHRF(word_order=2))
+        super().__init__(CHRF(word_order=2, lowercase=lowercase))
 
 
 class EditRate(SacrebleuMetric):
-    """Translation edit rate; lower is better."""
+    """Translation edit rate, which ignores case by default; lower is better."""
 
-    def __init__(self, tokenizer: TokenizerChoice, lang: str) -> None:
+    def __init__(self, tokenizer: TokenizerChoice, lang: str, lowercase: bool) -> None:
         words = _TER_WORDS.get(tokenizer.script)
         if words is None:
             _require_spaces(tokenizer, "TER")
@@ -208,7 +208,7 @@ class MetricChoice:
 
     Attributes:
         metrics: requested metrics by name, except those that count words by spaces where the script has none.
-        left_out: a sentence for the user about each of the others.
+        left_out: a sentence for the user about each of the others, and about lower-casing.
     """
 
     metrics: dict[MetricName, Metric]
@@ -227,8 +227,16 @@ def choose_metrics(
     *,
     tgt_lang: str | None = None,
     tokenize: SacrebleuTokenizer = "auto",
+    lowercase: bool = False,
 ) -> MetricChoice:
     """Choose the tokenizer of BLEU, and leave out metrics that do not suit the script.
+
+    Args:
+        refs: one or more references.
+        names: the requested metrics.
+        tgt_lang: code of the target language; None: unknown.
+        tokenize: the tokenizer of BLEU; auto: by language and script.
+        lowercase: whether BLEU and chrF ignore the case of letters.
 
     Raises:
         MissingExtraError: `names` has moses and sacremoses is not installed, or the tokenizer is not.
@@ -238,9 +246,11 @@ def choose_metrics(
     left_out = []
     for name in names:
         try:
-            metrics[name] = load_class(METRICS[name].builds)(tokenizer, tgt_lang or "en")
+            metrics[name] = load_class(METRICS[name].builds)(tokenizer, tgt_lang or "en", lowercase)
         except UnsuitableMetricError as error:
             left_out.append(str(error))
+    if lowercase:
+        left_out.append("scores are lower-cased: capitals of translations and references are ignored")
     return MetricChoice(metrics, tokenizer, tuple(left_out))
 
 

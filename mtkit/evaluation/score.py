@@ -76,6 +76,7 @@ def score(
     *,
     tgt_lang: str | None = None,
     tokenize: SacrebleuTokenizer = "auto",
+    lowercase: bool = False,
     src: Sequence[str] | None = None,
 ) -> Scores:
     """Score the translations of a test set.
@@ -86,6 +87,7 @@ def score(
         metrics: the metrics to compute.
         tgt_lang: code of the target language, for Moses tokens and for `tokenize="auto"`; None: unknown.
         tokenize: sacreBLEU's tokenizer (see choose_tokenizer).
+        lowercase: whether BLEU and chrF ignore capitals, as TER does.
         src: the source text, to warn of translations that are equal to it.
 
     Returns:
@@ -106,14 +108,21 @@ def score(
     if unknown := [name for name in list_of_texts("metrics", metrics) if name not in METRICS]:
         raise ValueError(f"metrics: {unknown[0]!r} is no metric; the metrics are {', '.join(METRIC_NAMES)}")
     check_counts(len(hyps), [len(ref) for ref in refs])
-    return _compute(choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize), hyps, refs, src)
+    choice = choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize, lowercase=lowercase)
+    return _compute(choice, hyps, refs, src)
 
 
 def bleu_of(
-    hyps: Sequence[str], ref: Sequence[str], *, tgt_lang: str | None = None, tokenize: SacrebleuTokenizer = "auto"
+    hyps: Sequence[str],
+    ref: Sequence[str],
+    *,
+    tgt_lang: str | None = None,
+    tokenize: SacrebleuTokenizer = "auto",
+    lowercase: bool = False,
 ) -> float:
     """BLEU of the translations of a test set in percent; arguments and errors as `score`."""
-    return score(hyps, [ref], ["bleu"], tgt_lang=tgt_lang, tokenize=tokenize).values["bleu"].value
+    scores = score(hyps, [ref], ["bleu"], tgt_lang=tgt_lang, tokenize=tokenize, lowercase=lowercase)
+    return scores.values["bleu"].value
 
 
 def _compute(
@@ -134,7 +143,7 @@ def evaluate(hyps: Sequence[str], ref: Sequence[str], config: EvaluationConfig, 
     """
     check_counts(len(hyps), [len(ref)])
     metrics = metrics_of_run(ref, config, tgt_lang=tgt_lang)
-    choice = choose_metrics([ref], metrics, tgt_lang=tgt_lang, tokenize=config.tokenize)
+    choice = choose_metrics([ref], metrics, tgt_lang=tgt_lang, tokenize=config.tokenize, lowercase=config.lowercase)
     scores = _compute(choice, hyps, [ref])
     return replace(scores, notes=(*scores.notes, *sampled_warnings(hyps, [ref], choice)))
 

@@ -13,7 +13,7 @@ from mtkit.config import Limits, config
 from mtkit.errors import RecipeError
 from mtkit.recipe.located import LocatedValue
 from mtkit.recipe.paths import builtin_files, resolve_recipe_path
-from mtkit.recipe.schema import build, summarise_errors
+from mtkit.recipe.schema import build
 from mtkit.recipe.suggestions import suggest
 from mtkit.recipe.yaml_reader import read_yaml_file
 from mtkit.study.load import Study, read_study
@@ -212,7 +212,7 @@ def _read_topic(path: Path) -> LocatedValue:
     errors: list[str] = []
     tree = read_yaml_file(path, errors)
     if errors:
-        raise RecipeError(summarise_errors(errors))
+        raise RecipeError("\n".join(errors))
     return tree
 
 
@@ -233,9 +233,7 @@ def read_claim(name_or_path: str, overrides: list[str]) -> Claim:
     unknown = [each for each in variants if each not in known]
     if unknown:
         place = f"no such variant in {config.study}"
-        raise RecipeError(
-            summarise_errors([f"{name}: {each}: {place}{suggest(each, list(known))}" for each in unknown])
-        )
+        raise RecipeError("\n".join([f"{name}: {each}: {place}{suggest(each, list(known))}" for each in unknown]))
     dependencies = (study.config.init_from_variant, study.config.teacher_variant)
     sources = {source_of[each] for source_of in dependencies for each in variants if each in source_of}
     needed = {variant: recipe for variant, recipe in known.items() if variant in variants or variant in sources}

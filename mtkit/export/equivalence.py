@@ -114,6 +114,8 @@ def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: Sampl
             f"normaliser {tokenizer.normaliser} is not part of the export: give the other program text with single "
             "spaces, none at the ends, and without invisible characters (mtkit/text/normalise.py)"
         )
+    if tokenizer.lowercase:
+        sentences.append("lower case is not part of the export: give the other program lower-cased text")
     if tokenizer.robustness:
         sentences.append(
             "lines in capitals: mtkit translates them as lower case, and writes the translation in capitals; the other "

@@ -143,9 +143,9 @@ def _compare(run: Run, base: Path, tuned: Path, max_lines: int, weights: str) ->
         translator = load_translator(model, search=recipe.search).with_source_prefix(files)
         hyps[label] = translator.translate_lines([src[line] for line in lines])
     refs, lang = [[ref[line] for line in lines]], recipe.corpus.language_of_target(files)
-    tokenize = recipe.evaluation.tokenize
+    tokenize, lowercase = recipe.evaluation.tokenize, recipe.evaluation.lowercase
     metric = next(iter(choose_metrics(refs, ("bleu", "chrf"), tgt_lang=lang, tokenize=tokenize).metrics))
-    result = compare(hyps, refs, (metric,), tgt_lang=lang, tokenize=tokenize)
+    result = compare(hyps, refs, (metric,), tgt_lang=lang, tokenize=tokenize, lowercase=lowercase)
     before, after = (result.scores[label].values[metric].value for label in (BEFORE, AFTER))
     p_value = max(test[metric][AFTER] for test in result.p_values.values())
     return ModelChoice(
@@ -236,5 +236,8 @@ def _bleu_by_set(model: Path, recipe: Recipe) -> Bleu:
         lines = evenly_spaced(len(src), MIXTURE_LINES)
         hyps = translator.with_source_prefix(files).translate_lines([src[line] for line in lines])
         refs = [ref[line] for line in lines]
-        bleu[name] = bleu_of(hyps, refs, tgt_lang=recipe.corpus.tgt_lang, tokenize=recipe.evaluation.tokenize)
+        scoring = recipe.evaluation
+        bleu[name] = bleu_of(
+            hyps, refs, tgt_lang=recipe.corpus.tgt_lang, tokenize=scoring.tokenize, lowercase=scoring.lowercase
+        )
     return bleu

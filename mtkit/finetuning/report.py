@@ -85,7 +85,10 @@ def report(
         src, ref = list(read_lines(files.src)), list(read_lines(files.tgt))
         lang = recipe.corpus.language_of_target(files)
         metrics = metrics_of_run(ref, recipe.evaluation, tgt_lang=lang)
-        comparison = compare(hyps, [ref], metrics, tgt_lang=lang, tokenize=recipe.evaluation.tokenize)
+        scoring = recipe.evaluation
+        comparison = compare(
+            hyps, [ref], metrics, tgt_lang=lang, tokenize=scoring.tokenize, lowercase=scoring.lowercase
+        )
         table = score_table(comparison.scores, label="model", p_values=comparison.p_values, best=comparison.best())
         title = f"{name}: {len(src):,} lines of {files.src}; p against the model before"
         tables.append(replace(table, title=title))

@@ -105,7 +105,7 @@ class TrainingPlan:
             "model": to_plain(self.metadata.model),
             "training": training,
             "search": to_plain(self.metadata.search),
-            "evaluation": {"metrics": ["bleu", "chrf"]},
+            "evaluation": {"metrics": ["bleu", "chrf"], "lowercase": self.metadata.tokenizer.lowercase},
         }
         return tree, reasons
 

@@ -276,7 +276,7 @@ def read_tokenizers(folder: Path, metadata: ModelMetadata) -> TokenizerPair:
         MissingInputError, DataError: as `Tokenizer.load`.
     """
     config = metadata.tokenizer
-    sides = [Tokenizer.load(folder / name, normalisation=config.normalisation) for name in model_names(config.shared)]
+    sides = [Tokenizer.load(folder / name, form=config.form) for name in model_names(config.shared)]
     tags = tuple(metadata.tags)
     return TokenizerPair(src=sides[0], tgt=sides[-1], config=config, tags=tags, forms=metadata.forms)
 

@@ -37,7 +37,7 @@ def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parame
     origin = f"imported from {metadata.base_model} by" if is_imported else "trained with"
     facts = [
         f"- Subwords: {tokenizer.model_type}, {tokenizer.vocab_size:,} tokens {sharing}; "
-        f"normalisation {tokenizer.normalisation}."
+        f"normalisation {tokenizer.normalisation}{', lower case' if tokenizer.lowercase else ''}."
     ]
     if metadata.is_language_model:
         title = f"Language model of {metadata.tgt_lang}"

@@ -60,15 +60,16 @@ def _draw_attention(run: Run) -> None:
 
 def _draw_bleu_by_length(run: Run) -> None:
     """Draw BLEU of the first test set by the length of its sources; nothing if all are of one length."""
-    corpus = run.recipe.corpus
+    corpus, scoring = run.recipe.corpus, run.recipe.scoring
     for name, files in list(corpus.test.items())[:1]:
         src, refs, hyps = (list(read_lines(path)) for path in (files.src, files.tgt, run.folder.hyps(name)))
-        tokenize = choose_tokenizer(refs, corpus.language_of_target(files), run.recipe.evaluation.tokenize).name
+        tokenize = choose_tokenizer(refs, corpus.language_of_target(files), scoring.tokenize).name
         is_unspaced = choose_tokenizer(src, corpus.src_lang).is_unspaced
         groups, values = [], []
         for group, lines in _equal_groups([len(line) if is_unspaced else len(line.split()) for line in src]).items():
             hyp, ref = ([text[i] for i in lines] for text in (hyps, refs))
-            bleu = compare({name: hyp}, [ref], ["bleu"], tokenize=tokenize).scores[name].values["bleu"]
+            result = compare({name: hyp}, [ref], ["bleu"], tokenize=tokenize, lowercase=scoring.lowercase)
+            bleu = result.scores[name].values["bleu"]
             groups.append(LengthGroup(group, len(lines)))
             values.append((bleu.value, bleu.interval.margin if bleu.interval else 0.0))
         if len(groups) > 1:

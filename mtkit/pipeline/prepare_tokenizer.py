@@ -32,6 +32,7 @@ _FIELD_NAMES = {  # of other fields, for messages
     "model": "the model of tokenizer.model",
     "init_from": "the tokenizer of training.init_from",
     "normalisation": "tokenizer.normalisation",
+    "lowercase": "tokenizer.lowercase",
     "normaliser": "tokenizer.normaliser",
     "copy_tokens": "tokenizer.copy_tokens",
     "pad_to_multiple_of": "tokenizer.pad_to_multiple_of",
@@ -108,6 +109,8 @@ def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
         more: Json = {"pad_to_multiple_of": multiple, **copies} if multiple > 1 else {**copies}
         if (normaliser := recipe.tokenizer.normaliser) != TokenizerConfig().normaliser:
             more["normaliser"] = normaliser
+        if recipe.tokenizer.lowercase:
+            more["lowercase"] = True
         return {"text": text, "model": hashes, "normalisation": recipe.tokenizer.normalisation, **more, **tags}
     return {"text": text, "config": _training_keys(recipe.tokenizer), **tags}
 

@@ -101,7 +101,7 @@ def score_fingerprint(recipe: Recipe, folder: RunFolder, name: str) -> str:
     files = recipe.corpus.test[name]
     weights, src = hash_file(folder.model / WEIGHTS), hash_file(files.src)
     inputs = translation_fingerprint(recipe, files, weights=weights, src=src)
-    metrics = [to_plain(recipe.evaluation), recipe.corpus.language_of_target(files)]
+    metrics = [to_plain(recipe.scoring), recipe.corpus.language_of_target(files)]
     return hash_json([inputs, hash_file(folder.hyps(name)), hash_file(files.tgt), *metrics])
 
 
@@ -131,7 +131,7 @@ def score_test_sets(run: Run) -> dict[str, Scores]:
     for name, files in corpus.test.items():
         decoding = test_sets.translate(name, report.get("test", {}).get(name, {}))
         hyps, refs = list(read_lines(run.folder.hyps(name))), list(read_lines(files.tgt))
-        scores[name] = evaluate(hyps, refs, run.recipe.evaluation, tgt_lang=corpus.language_of_target(files))
+        scores[name] = evaluate(hyps, refs, run.recipe.scoring, tgt_lang=corpus.language_of_target(files))
         for note in scores[name].notes:
             run.notify(f"score {name}", note)
         entries[name] = {**scores[name].as_dict(), **decoding}
@@ -160,7 +160,7 @@ def compare_test_sets(run: Run, options: ReportOptions) -> list[Comparison]:
         DataError: no metric suits any test set; or as `score_test_sets`, `compare` and `segment_groups`.
         MissingInputError, ReadWriteError: as `score_test_sets`.
     """
-    corpus, config = run.recipe.corpus, options.apply(run.recipe.evaluation)
+    corpus, config = run.recipe.corpus, options.apply(run.recipe.scoring)
     texts = {name: [list(read_lines(path)) for path in (files.src, files.tgt)] for name, files in corpus.test.items()}
     metrics = _suitable_metrics(run, options, config, {name: ref for name, (_, ref) in texts.items()})
     groups = {name: segment_groups(options, ref, src) for name, (src, ref) in texts.items()}  # before translating
@@ -175,6 +175,7 @@ def compare_test_sets(run: Run, options: ReportOptions) -> list[Comparison]:
             metrics[name],
             tgt_lang=corpus.language_of_target(corpus.test[name]),
             tokenize=config.tokenize,
+            lowercase=config.lowercase,
             src=src,
             intervals=options.intervals,
             groups=groups[name],

@@ -1,8 +1,9 @@
 """Schema: values → frozen dataclasses; every error has a location, a path and a remedy.
 
 The types of the dataclasses define what is allowed: nested dataclasses; lists, tuples and dicts of them; unions whose
-members are selected by `kind:` or, if no member has a kind, by their keys; and scalars within their `Limits`. Types are
-strict: a boolean is not a number, a number is not a string. A dataclass checks conditions across its keys in
+members are selected by `kind:` or, if no member has a kind, by their keys; and scalars within their `Limits`. Where a
+mapping is expected, a word is its kind, `cosine` for `{kind: cosine}`, and a number is the key that its class names as
+`number_key`, `60` for `{max: 60}`. Types are strict: a boolean is not a number, a number is not a string. A dataclass checks conditions across its keys in
 `__post_init__` and raises `ValueError("key: problem; remedy")`.
 """
 
@@ -29,8 +30,6 @@ from mtkit.recipe.type_hints import (
     unwrap_hint,
 )
 
-MAX_ERRORS = 10  # an error is at most 12 lines
-
 
 def build(
     cls: Any,
@@ -55,15 +54,8 @@ def build(
     for message in () if result is INVALID else conditions(result):
         checker.cross_field_error(message, value, "")
     if checker.errors:
-        raise RecipeError(summarise_errors(checker.errors))
+        raise RecipeError("\n".join(checker.errors))
     return result
-
-
-def summarise_errors(errors: Sequence[str]) -> str:
-    """Join errors, one a line; beyond `MAX_ERRORS`, only their number is given."""
-    if len(errors) <= MAX_ERRORS:
-        return "\n".join(errors)
-    return "\n".join([*errors[:MAX_ERRORS], f"... and {len(errors) - MAX_ERRORS} more"])
 
 
 class Checker:
@@ -103,6 +95,7 @@ class Checker:
             return located
         members, limits = unwrap_hint(hint)
         classes = [member for member in members if dataclasses.is_dataclass(member)]
+        _expand(located, classes, members)
         if isinstance(located.value, dict) and classes:
             return self.union(classes, located, path, default)
         for member in members:
@@ -137,7 +130,7 @@ class Checker:
             return INVALID
         if not isinstance(located_kind.value, str) or located_kind.value not in kinds:
             names = [str(kind) for kind in kinds]
-            hint = suggest_kind(str(located_kind.value), names)
+            hint = suggest_kind(str(located_kind.value), names, path)
             message = f"no such kind: {_abbreviate(located_kind.to_plain())}{hint} (the kinds are {', '.join(names)})"
             return self.error(located_kind.origin, _join(path, "kind"), message)
         return self.record(kinds[located_kind.value], located, path, classes)
@@ -230,6 +223,22 @@ class Checker:
         return self.error(located.origin, path, message)
 
 
+def _expand(located: LocatedValue, classes: Sequence[Any], members: Sequence[Any]) -> None:
+    """Turn a word into `{kind: WORD}`, and a number into the mapping of the class that has a key for it, in place.
+
+    Nothing changes where the type has words, paths or numbers as well.
+    """
+    value, origin = located.value, located.origin
+    others = [strip_annotated(member) for member in members if member not in classes]
+    words = any(each in (str, Path) or get_origin(each) is Literal for each in others)
+    if isinstance(value, str) and classes and all(map(kind_of, classes)) and not words:
+        located.value = {"kind": LocatedValue(value, origin)}
+    if isinstance(value, int | float) and not isinstance(value, bool) and not {int, float} & {*others}:
+        for cls in (each for each in classes if hasattr(each, "number_key")):
+            kind = {} if kind_of(cls) is None else {"kind": LocatedValue(kind_of(cls), origin)}
+            located.value = {**kind, cls.number_key: LocatedValue(value, origin)}
+
+
 def _type_error(located: LocatedValue, path: str, members: tuple[Any, ...]) -> str:
     """Message about a scalar that is of none of the types of a key's union."""
     value = located.value
@@ -239,13 +248,10 @@ def _type_error(located: LocatedValue, path: str, members: tuple[Any, ...]) -> s
         if get_origin(strip_annotated(member)) is Literal
         for word in get_args(strip_annotated(member))
     ]
-    kinds = [kind_of(member) for member in members if dataclasses.is_dataclass(member)]
-    if value in kinds:
-        hint = f"; write {{kind: {value}}}"
-    elif str in members and isinstance(value, bool | int | float):
+    if str in members and isinstance(value, bool | int | float):
         hint = "; write it in quotes" if located.origin.from_file else f"""; write {path}='"{json.dumps(value)}"'"""
     else:
-        hint = suggest_kind(value, words) if isinstance(value, str) else ""
+        hint = suggest_kind(value, words, path) if isinstance(value, str) else ""
     return f"{_abbreviate(value)} is not {describe_types(members)}{hint}"
 
 

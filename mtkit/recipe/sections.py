@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 from mtkit.config import Limits, config
@@ -52,6 +52,11 @@ class Recipe:
     defaults: Literal["corpus", "fixed"] = "corpus"
     # Reasons of the values that mtkit chose, for the reader of a saved recipe. Default: empty; mtkit writes it.
     chosen: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def scoring(self) -> EvaluationConfig:
+        """`evaluation` for the translations of this recipe, which have no capitals if the tokenizer lower-cases."""
+        return replace(self.evaluation, lowercase=self.evaluation.lowercase or self.tokenizer.lowercase)
 
 
 def _value_at(plain: Any, key: str) -> Any:

@@ -6,16 +6,17 @@ import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
-from mtkit.recipe.synonyms import ABBREVIATIONS, KEY_SYNONYMS, KIND_SYNONYMS, OTHER_ANSWERS, PARTS
-from mtkit.recipe.type_hints import has_path, key_paths, strip_annotated, unwrap_hint, walk_keys
+from mtkit.recipe.synonyms import ABBREVIATIONS, KEY_SYNONYMS, KIND_SYNONYMS, OTHER_ANSWERS, PARTS, WRITTEN_KINDS
+from mtkit.recipe.type_hints import field_types, has_path, key_paths, strip_annotated, unwrap_hint, walk_keys
 
 MAX_SUGGESTIONS = 3  # paths in one message
 MISSPELT = 0.8  # similarity of letters at which a key is taken for misspelt
 SAME_SECTION, ANY_SECTION = 0.5, 0.3  # similarity of words: before synonyms of other sections, and at last
+OPTION = 0.4  # similarity of words of an option
 OTHER_SECTION = 0.9  # weight of the squared similarity of a key of another section
 RARE = 3.0  # weight of a part that no known word has
 
@@ -26,8 +27,11 @@ def suggest(word: str, known: Sequence[str], *, before: str = "") -> str:
     return f"; did you mean {before}{match[0]}?" if match else f"; known here: {', '.join(known)}"
 
 
-def suggest_kind(word: str, known: Sequence[str]) -> str:
-    """End of a message about an unknown kind or choice: "; did you mean x?", or nothing."""
+def suggest_kind(word: str, known: Sequence[str], path: str = "") -> str:
+    """End of a message about an unknown kind or choice at a path: "; did you mean x?", "; write y", or nothing."""
+    if _normalised(word) in WRITTEN_KINDS:
+        key, text = WRITTEN_KINDS[_normalised(word)]
+        return f"; write {text}" if path == key else f"; write {key}: {text}"
     synonym = KIND_SYNONYMS.get(_normalised(word), ())
     match = [kind for kind in synonym if kind in known] or difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {match[0]}?" if match else ""
@@ -57,6 +61,8 @@ def suggest_key(
         return suggest(name, known, before=before)
     if _normalised(name) in OTHER_ANSWERS:
         return f"; {OTHER_ANSWERS[_normalised(name)]}"
+    if name not in key_paths(root) and (written := suggest_kind(name, ())):
+        return written
     synonym = synonym_of(section + dot + name, root, values)
     if synonym and (synonym.startswith(section) or section + dot + name in KEY_SYNONYMS):
         return f"; did you mean {synonym}"
@@ -77,6 +83,31 @@ def suggest_key(
         return f"; did you mean {before}{match[0]}?"
     similar = "" if in_list else _similar_keys(section, name, root, values, ANY_SECTION)
     return f"; did you mean {similar}" if similar else suggest(name, known, before=before)
+
+
+def keys_of_option(option: str, root: Any, sections: Sequence[str] = (), *, exact: bool = False) -> list[str]:
+    """The keys that an option of another program stands for, such as --warmup-updates; the most probable ones alone.
+
+    Args:
+        option: with its dashes.
+        root: the configuration.
+        sections: of the keys that count; none: all.
+        exact: whether similar words do not count.
+    """
+    word = _normalised(option.lstrip("-"))
+
+    def of_sections(paths: Iterable[str]) -> list[str]:
+        return [path for path in paths if not sections or path.partition(".")[0] in sections][:MAX_SUGGESTIONS]
+
+    if word in KEY_SYNONYMS and (found := of_sections(KEY_SYNONYMS[word].targets)):
+        return found
+    if found := of_sections(path for path in key_paths(root).get(word, ()) if has_path(root, path, {})):
+        return found
+    names = (f"{section}.{word}" for section in field_types(root))
+    if found := of_sections(path for name in names if name in KEY_SYNONYMS for path in KEY_SYNONYMS[name].targets):
+        return found
+    similar = "" if exact else _similar_keys(sections[0] if sections else "", word, root, {}, OPTION)
+    return of_sections(re.split(" or ", similar.partition("?")[0])) if similar else []
 
 
 class _Entry(NamedTuple):
@@ -100,7 +131,7 @@ def _similar_keys(section: str, name: str, root: Any, values: Mapping[str, Any],
     many words have counts less, and another section counts less than the square of the similarity.
     """
     entries, weights = _entries(root)
-    parts = _parts(name)
+    parts = word_parts(name)
     top = section.partition(".")[0]
     scores: dict[_Entry, float] = {}
     for entry in (each for each in entries if each.path not in (section, f"{section}.{name}")):
@@ -108,7 +139,7 @@ def _similar_keys(section: str, name: str, root: Any, values: Mapping[str, Any],
             sum(weights.get(part, RARE) for part in each) for each in (parts & entry.parts, parts | entry.parts)
         )
         score = common / total
-        scores[entry] = score if entry.path.partition(".")[0] == top else OTHER_SECTION * score**2
+        scores[entry] = score if entry.path.partition(".")[0] == top or not top else OTHER_SECTION * score**2
     best = max(scores.values(), default=0.0)
     if best < least:
         return ""
@@ -134,24 +165,33 @@ def _entries(root: Any) -> tuple[list[_Entry], dict[str, float]]:
         if name == "kind":
             values[parent, get_args(hint)[0], f"with kind: {get_args(hint)[0]}"] = None
             continue
-        entries.append(_Entry(_parts(name), path, kind, ""))
+        entries.append(_Entry(word_parts(name), path, kind, ""))
+        if "." in parent:  # also with the names of the mapping or of its kind, as in adam_beta1 or layer_norm_eps
+            above = word_parts(parent.rpartition(".")[2])
+            entries += [
+                _Entry(word_parts(name) | each, path, kind, "")
+                for each in (above, word_parts(kind), above | word_parts(kind))
+            ]
         members = map(strip_annotated, unwrap_hint(hint).members)
         words = [word for each in members if get_origin(each) is Literal for word in get_args(each)]
         values |= {(path, word, f"the value {word}"): None for word in words if isinstance(word, str)}
-    entries += [_Entry(_parts(value), path, "", note) for path, value, note in values]
+    entries += [_Entry(word_parts(value), path, "", note) for path, value, note in values]
     names = [(word, kind) for word, stands_for in KIND_SYNONYMS.items() for kind in stands_for]
     entries += [
-        _Entry(_parts(word), path, "", note) for word, kind in names for path, value, note in values if value == kind
+        _Entry(word_parts(word), path, "", note)
+        for word, kind in names
+        for path, value, note in values
+        if value == kind
     ]
     for word, synonym in KEY_SYNONYMS.items():
         targets = [target for target in synonym.targets if "." not in word and has_path(root, target)]
-        entries += [_Entry(_parts(word), target, "", synonym.note) for target in targets]
+        entries += [_Entry(word_parts(word), target, "", synonym.note) for target in targets]
     counts = Counter(part for entry in entries for part in entry.parts)
     return entries, {part: math.log(len(entries) / count) for part, count in counts.items()}
 
 
 @cache
-def _parts(word: str) -> frozenset[str]:
+def word_parts(word: str) -> frozenset[str]:
     """The words that a key consists of, in their main forms: enc_hid_dim is encoder, hidden, dim."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]", "_", word).lower()
     long = "_".join(ABBREVIATIONS.get(part, part) for part in spaced.split("_"))

@@ -9,12 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.recipe import schema
 from mtkit.recipe.located import COMMAND_LINE, LocatedValue, Origin, with_location
 from mtkit.recipe.paths import expand_path, to_plain
+from mtkit.recipe.type_hints import walk_keys
 from mtkit.search.config import SearchConfig
 
 CHOSEN = "chosen from the corpus"  # location of a value that mtkit chose, in messages
@@ -99,6 +100,8 @@ def merge(base: LocatedValue, top: LocatedValue) -> LocatedValue:
     Mappings are merged key by key. Lists and scalars are replaced as a whole. A mapping with another `kind` than its
     base replaces it as a whole, since each kind has its own keys.
     """
+    if isinstance(top.value, dict):
+        base = _word_as_kind(base)
     if not isinstance(base.value, dict) or not isinstance(top.value, dict):
         return top
     if "kind" in top.value and "kind" in base.value and top.value["kind"].value != base.value["kind"].value:
@@ -107,6 +110,19 @@ def merge(base: LocatedValue, top: LocatedValue) -> LocatedValue:
     for key, value in top.value.items():
         merged[key] = merge(merged[key], value) if key in merged else value
     return LocatedValue(merged, top.origin)
+
+
+def _word_as_kind(located: LocatedValue) -> LocatedValue:
+    """The mapping {kind: WORD} that a word stands for, below which further keys are stated; other values as they are.
+
+    schema.py does the same where nothing stands below the word.
+    """
+    if isinstance(located.value, str):
+        from mtkit.recipe.sections import Recipe
+
+        if any(path.endswith(".kind") and get_args(hint)[0] == located.value for path, hint, _ in walk_keys(Recipe)):
+            return LocatedValue({"kind": located}, located.origin)
+    return located
 
 
 _NAMED = {("chosen",), ("corpus", "test")}  # mappings whose keys are names, which may have dots
@@ -182,7 +198,8 @@ def _set_value(tree: LocatedValue, path: list[str], value: LocatedValue, name: s
             )
         items[number : number + 1] = [_set_value((*items, missing)[number], rest, value, name)]
         return LocatedValue(items, tree.origin)
-    values = dict(tree.value) if isinstance(tree.value, dict) else {}  # a mapping replaces a scalar
+    tree = _word_as_kind(tree)
+    values = dict(tree.value) if isinstance(tree.value, dict) else {}  # a mapping replaces another scalar
     if key == "kind" and not rest and "kind" in values and values["kind"].value != value.value:
         values = {}
     values[key] = _set_value(values.get(key, missing), rest, value, name)

@@ -162,6 +162,8 @@ class MaxLength(LengthLimit):
     # Upper bound of the limit in target tokens. Default: null has none.
     max: NumTokens | None = None
 
+    number_key: ClassVar[str] = "max"
+
     def of(self, source_length: int) -> int:
         """The limit for a source of `source_length` tokens."""
         limit = super().of(source_length)
@@ -189,7 +191,7 @@ class SearchConfig:
     # Length penalty of finished hypotheses; a number alpha divides the log-probability by length^alpha. Default: 1, the
     # mean of a token; 0 has no penalty and favours short translations.
     length_penalty: Annotated[float, Limits(ge=0, le=9)] | LengthPenaltyConfig = 1.0
-    # Upper limit on the tokens of a translation. Default: more than nearly any translation needs, so that it stops
+    # Upper limit on the tokens of a translation; a number N is {max: N}. Default: more than nearly any translation needs, so that it stops
     # loops alone.
     max_length: MaxLength = field(default_factory=MaxLength)
     # Lower limit on the tokens of a translation. Default: none; a trained model knows when to end.

@@ -14,7 +14,7 @@ from mtkit.errors import MissingInputError, RecipeError
 from mtkit.recipe.located import LocatedValue, Origin
 from mtkit.recipe.paths import builtin_files, resolve_recipe_path
 from mtkit.recipe.recipe import build_recipe, forbid_commands
-from mtkit.recipe.schema import build, summarise_errors
+from mtkit.recipe.schema import build
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.suggestions import suggest
 from mtkit.recipe.tree import apply_overrides, base_path, merge, nest_dotted_keys, nested, read_tree
@@ -180,7 +180,7 @@ def _recipes(config: StudyConfig, tree: LocatedValue, *, allow_commands: bool) -
         lines = [
             line if len(names) == len(variants) else f"{line} ({names[0]})" for line, names in variants_of_error.items()
         ]
-        raise RecipeError(summarise_errors(lines))
+        raise RecipeError("\n".join(lines))
     return recipes
 
 
@@ -255,7 +255,7 @@ def _check_names(config: StudyConfig, tree: LocatedValue, recipes: Mapping[str, 
                 "distillation has a teacher; set training.objective.kind to distillation in this variant"
             )
     if errors:
-        raise RecipeError(summarise_errors(errors))
+        raise RecipeError("\n".join(errors))
 
 
 def _unknown_variant(located: LocatedValue, key: str, name: str, variants: Sequence[str]) -> str:

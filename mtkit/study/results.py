@@ -139,7 +139,8 @@ def _test_significance(study: Study, results: Sequence[RunResult]) -> Comparison
     recipe, ref = study.recipes[study.baseline], _reference(study)
     lang = recipe.corpus.language_of_target(recipe.corpus.test[study.test])
     hyps = {study.baseline: hyps[study.baseline], **hyps}
-    return compare(hyps, [ref], ["bleu"], tgt_lang=lang, tokenize=recipe.evaluation.tokenize)
+    scoring = recipe.scoring
+    return compare(hyps, [ref], ["bleu"], tgt_lang=lang, tokenize=scoring.tokenize, lowercase=scoring.lowercase)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from mtkit.config import Limits, config
-from mtkit.text.normalise import Normalisation, Normaliser
+from mtkit.text.normalise import Normalisation, Normaliser, TextForm
 
 ModelType = Literal["bpe", "byte_bpe", "unigram", "wordpiece", "word", "char"]
 
@@ -48,6 +48,9 @@ class TokenizerConfig:
     subword_regularization: Annotated[float, Limits(ge=0, lt=1)] = 0.0
     # Unicode normal form of the text: identity, nfc or nfkc. Default: identity, so that every line survives unchanged.
     normalisation: Normalisation = "identity"
+    # Whether all text is read in lower case, so that translations are in lower case too; scores then ignore capitals.
+    # Default: false, since readers expect capitals; true is for comparison with papers that lower-case.
+    lowercase: bool = False
     # Normaliser, and its version, that training and translation apply before the tokenizer: plain-1 makes white space
     # single spaces and removes invisible characters, none reads text as it is. Default: plain-1, so that a no-break
     # space or soft hyphen changes no translation.
@@ -76,6 +79,10 @@ class TokenizerConfig:
             raise ValueError("shared: two models have two vocabularies; set it to false, or give one tokenizer.model")
         if self.copy_tokens and self.normaliser == "none":
             raise ValueError("copy_tokens: needs normaliser plain-1, since the text beside a copy has single spaces")
+        if self.copy_tokens and self.lowercase:
+            raise ValueError(
+                "copy_tokens: lowercase would write copies, such as URLs, without capitals; set one to false"
+            )
         if self.min_frequency > 1 and self.model_type not in ("word", "char"):
             raise ValueError(
                 f"min_frequency: a {self.model_type} vocabulary is limited by vocab_size alone; set it to 1, or "
@@ -89,6 +96,11 @@ class TokenizerConfig:
                 f"subword_regularization: a {self.model_type} model has only one segmentation per line; set it to 0, "
                 "or model_type to bpe"
             )
+
+    @property
+    def form(self) -> TextForm:
+        """The form of the text that the tokenizers read."""
+        return TextForm(self.normalisation, self.lowercase)
 
 
 def stored_tokenizer(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 Two steps follow each other. The normaliser of training and translation (`plain`) makes white space single spaces and
 removes invisible characters, which change no translation. On the source side, typographic characters are then folded
-(`Folding`): a model reads the form that it was trained on. Last comes Unicode's normal form (`normalise`): none by
-default, NFC or NFKC on request.
+(`Folding`): a model reads the form that it was trained on. Last comes the form of the text (`TextForm`): as it is by
+default, Unicode's NFC or NFKC and lower case on request.
 
 The normaliser stands before the tokenizer, whose `encode` and `decode` stay exact. Its name and version are in the
 configuration of the tokenizer, and so in config.json of a model: a change of these rules is a new version beside the
@@ -165,19 +165,36 @@ SPACE_MARK_REPLACEMENT = "_"
 _UNREPRESENTABLE = re.compile("[\u2581\ud800-\udfff]")
 
 
-def normalise(line: str, kind: Normalisation) -> str:
-    """Normalise a line; the function is idempotent.
+class TextForm(NamedTuple):
+    """The form of the text that a tokenizer reads.
 
-    Args:
-        kind: identity; or Unicode's composed form, canonical (nfc) or compatible (nfkc), Unicode Annex 15.
+    Attributes:
+        unicode: identity; or Unicode's composed form, canonical (nfc) or compatible (nfkc), Unicode Annex 15.
+        lowercase: whether letters are lower-cased, by Unicode's rules for all languages (I becomes i in Turkish too).
     """
-    if kind == "nfc":
-        line = unicodedata.normalize("NFC", line)
-    elif kind == "nfkc":
-        line = unicodedata.normalize("NFKC", line)
-    if _UNREPRESENTABLE.search(line):
-        line = _UNREPRESENTABLE.sub(lambda match: SPACE_MARK_REPLACEMENT if match[0] == SPACE_MARK else "\ufffd", line)
-    return line
+
+    unicode: Normalisation = "identity"
+    lowercase: bool = False
+
+    def normalise(self, line: str) -> str:
+        """The line in this form; the function is idempotent."""
+        if not line.isascii():
+            line = self._composed(line)
+            if _UNREPRESENTABLE.search(line):
+                line = _UNREPRESENTABLE.sub(
+                    lambda match: SPACE_MARK_REPLACEMENT if match[0] == SPACE_MARK else "\ufffd", line
+                )
+        if not self.lowercase:
+            return line
+        return self._composed(line.lower())  # İ becomes a letter and a combining dot
+
+    def _composed(self, line: str) -> str:
+        match self.unicode:
+            case "nfc":
+                return unicodedata.normalize("NFC", line)
+            case "nfkc":
+                return unicodedata.normalize("NFKC", line)
+        return line
 
 
 def count_unrepresentable(line: str) -> int:

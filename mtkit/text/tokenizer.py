@@ -116,11 +116,13 @@ class TokenizerPair:
 
     def hash(self) -> str:
         """A hash of everything that determines the ids of a text, except `forms`, which follow from the corpus."""
-        parts = (self.src.hash(), self.tgt.hash(), self.src.normalisation, self.tgt.normalisation, *self.tags)
+        parts = (self.src.hash(), self.tgt.hash(), self.src.form.unicode, self.tgt.form.unicode, *self.tags)
         if self.config.normaliser != "none":
             parts = (*parts, self.config.normaliser)
         if self.config.copy_tokens:
             parts = (*parts, COPY_VERSION)
+        if self.config.lowercase:
+            parts = (*parts, "lowercase")
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
     @classmethod
@@ -142,9 +144,7 @@ class TokenizerPair:
             raise DataError(f"{path}: damaged, or written by another version of mtkit; train it again") from error
         if version != FORMAT:
             raise DataError(f"{path}: has format {version}; this mtkit reads format {FORMAT}")
-        sides = [
-            Tokenizer.load(folder / name, normalisation=config.normalisation) for name in model_names(config.shared)
-        ]
+        sides = [Tokenizer.load(folder / name, form=config.form) for name in model_names(config.shared)]
         return cls(src=sides[0], tgt=sides[-1], config=config, tags=tags, forms=None if forms is None else str(forms))
 
     def save(self, folder: Path) -> None:

@@ -22,7 +22,7 @@ from mtkit.io.files import write_bytes, write_text
 from mtkit.signals import call_interruptibly
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.lines import Text, count_lines_and_bytes, read_lines
-from mtkit.text.normalise import SPACE_MARK, count_unrepresentable, kept_forms, normalise
+from mtkit.text.normalise import SPACE_MARK, count_unrepresentable, kept_forms
 from mtkit.text.subword.listed_vocabulary import word_piece_vocabulary
 from mtkit.text.subword.mapped_vocabulary import pad_vocabulary
 from mtkit.text.subword.tokenizer import BYTE_LEVEL, ByteLevel, PrivateUse, Tokenizer
@@ -129,7 +129,7 @@ def train_pair(
     groups = [[*src_files, *tgt_files]] if config.shared else [list(src_files), list(tgt_files)]
     stems = [folder / Path(name).stem for name in model_names(config.shared)]
     reports = [train_tokenizer(files, stem, config) for files, stem in zip(groups, stems, strict=True)]
-    sides = [Tokenizer.load(stem.with_name(stem.name + ".model"), normalisation=config.normalisation) for stem in stems]
+    sides = [Tokenizer.load(stem.with_name(stem.name + ".model"), form=config.form) for stem in stems]
     forms = None if config.normaliser == "none" else kept_forms(line for file in src_files for line in read_lines(file))
     TokenizerPair(src=sides[0], tgt=sides[-1], config=config, forms=forms).save(folder)
     return reports
@@ -151,7 +151,7 @@ def train_tokenizer(
     if config.min_frequency > 1:
         config = replace(config, vocab_size=_frequent_vocab_size(files, config, names))
     model = _train_model(_training_lines(files, config, report), config, report, names=names)
-    tokenizer = Tokenizer(model, normalisation=config.normalisation)
+    tokenizer = Tokenizer(model, form=config.form)
     if tokenizer.vocab.size < config.vocab_size:
         raise names.too_large(config, report.paths, tokenizer.vocab.size)
     if config.vocab_size < (smallest := _min_vocab_size(config)):
@@ -159,7 +159,7 @@ def train_tokenizer(
     if config.model_type == "wordpiece":
         model = word_piece_vocabulary(tokenizer.ids_to_tokens(range(len(RESERVED_TOKENS), tokenizer.vocab.size)))
     model = pad_vocabulary(model, config.pad_to_multiple_of)
-    tokenizer = Tokenizer(model, normalisation=config.normalisation)
+    tokenizer = Tokenizer(model, form=config.form)
     report.vocab_size = tokenizer.vocab.size
     write_bytes(stem.with_name(stem.name + ".model"), model)
     tokens = tokenizer.ids_to_tokens(range(report.vocab_size))
@@ -179,7 +179,7 @@ def _training_lines(files: Sequence[Text], config: TokenizerConfig, report: Toke
                 report.not_sampled += 1
                 continue
             report.replaced_chars += count_unrepresentable(line)
-            line = normalise(prepared(line, "tgt", config), config.normalisation)  # the side that keeps more
+            line = config.form.normalise(prepared(line, "tgt", config))  # the side that keeps more
             if not line:
                 report.empty += 1
             elif len(line) > MAX_LINE_BYTES // 4 and len(line.encode()) > MAX_LINE_BYTES:

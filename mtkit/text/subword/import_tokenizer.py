@@ -19,7 +19,7 @@ from mtkit.errors import DataError
 from mtkit.io.files import read_file
 from mtkit.text.config import ModelType, TokenizerConfig, TokenizerFiles
 from mtkit.text.lines import Text, read_lines
-from mtkit.text.normalise import SPACE_MARK, Normalisation
+from mtkit.text.normalise import SPACE_MARK, TextForm
 from mtkit.text.subword.listed_vocabulary import WordPiece, with_characters, with_header
 from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, pad_vocabulary
 from mtkit.text.subword.protobuf import (
@@ -58,7 +58,7 @@ class ImportedTokenizer:
     notes: tuple[str, ...] = ()
 
 
-def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -> ImportedTokenizer:
+def import_tokenizer(path: Path, *, form: TextForm = TextForm()) -> ImportedTokenizer:
     """Read a subword model of any supported kind.
 
     Raises:
@@ -76,16 +76,16 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
             ) from error
         processor = None
     if content.startswith(WordPiece.header):
-        return ImportedTokenizer(Tokenizer.load(path, normalisation=normalisation), "wordpiece")
+        return ImportedTokenizer(Tokenizer.load(path, form=form), "wordpiece")
     if content.startswith(MappedVocabulary.header):
         kind = model_type_of(first_field(content)[1])
-        mapped = Tokenizer.load(path, normalisation=normalisation)
+        mapped = Tokenizer.load(path, form=form)
         if mapped.before:
             raise DataError(f"{path}: texts begin with a token of their language, with which mtkit does not train yet")
         return ImportedTokenizer(mapped, kind)
     if processor is None and not _FIRST_PIECE.match(content):
         try:
-            return ImportedTokenizer(Tokenizer(with_header(content), normalisation=normalisation), "bpe")
+            return ImportedTokenizer(Tokenizer(with_header(content), form=form), "bpe")
         except RuntimeError as error:
             is_text = not re.search(rb"[\x00-\x08]", content) and str(error) != "not UTF-8"
             fault = str(error) if is_text else "no text: another kind of file, or a damaged model"
@@ -100,7 +100,7 @@ def import_tokenizer(path: Path, *, normalisation: Normalisation = "identity") -
             "train-bpe"
         )
     model, added = _with_special_tokens(content, processor, path)
-    tokenizer = Tokenizer(model, normalisation=normalisation)
+    tokenizer = Tokenizer(model, form=form)
     if reason := tokenizer.unsupported():
         raise DataError(f"{path}: {reason}; train a model with mtkit train-bpe")
     notes = [f"{len(added)} special tokens added ({', '.join(added[:3])}, ...)"] if added else []
@@ -131,13 +131,13 @@ def import_pair(
     texts = [[*src_files, *tgt_files]] if config.shared else [src_files, tgt_files]
     model_types, tokenizers, sentences = [], [], []
     for path, files in zip(paths, texts, strict=True):
-        imported = import_tokenizer(path, normalisation=config.normalisation)
+        imported = import_tokenizer(path, form=config.form)
         model = imported.tokenizer.model
         if imported.tokenizer.is_codes:
             lines = map(imported.tokenizer.normalise, (line for file in files for line in read_lines(file)))
             model = with_characters(model, {char for line in lines for char in line})
         model = pad_vocabulary(model, config.pad_to_multiple_of)
-        tokenizer = Tokenizer(model, normalisation=config.normalisation)
+        tokenizer = Tokenizer(model, form=config.form)
         model_types.append(imported.model_type)
         tokenizers.append(tokenizer)
         size = tokenizer.vocab.size

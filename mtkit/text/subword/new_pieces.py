@@ -121,7 +121,7 @@ class PieceLearner:
         if self._mapped is not None:
             listed = self._mapped.token_list
             content = with_vocabulary(content, replace(listed, tokens=[*listed.tokens, *tokens]))
-        return Tokenizer(content, normalisation=self._tokenizer.normalisation)
+        return Tokenizer(content, form=self._tokenizer.form)
 
 
 def _joins(words: Mapping[tuple[str, ...], int], known: set[str]) -> Iterator[_Join]:

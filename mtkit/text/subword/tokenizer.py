@@ -20,7 +20,7 @@ import sentencepiece
 
 from mtkit.errors import DataError
 from mtkit.io.files import read_file, write_bytes
-from mtkit.text.normalise import SPACE_MARK, Normalisation, normalise
+from mtkit.text.normalise import SPACE_MARK, TextForm
 from mtkit.text.subword.listed_vocabulary import BpeCodes
 from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, open_vocabulary
 from mtkit.text.subword.sampling import SubwordSampler
@@ -50,14 +50,14 @@ class Tokenizer:
     Attributes:
         is_codes: whether it is a file of BPE merges.
         is_byte_level: whether its characters stand for bytes.
-        normalisation: applied to a line before segmentation.
+        form: of a line before segmentation.
         before: ids of tokens before every text in a model of another program, such as the name of its language.
         tag_ids: by name, the ids of tags that have tokens of their own in a model of another program.
         sentencepiece_model: the content of its sentencepiece model; None if it has none, or one in which characters
             stand for bytes.
     """
 
-    def __init__(self, model: bytes, *, normalisation: Normalisation = "identity") -> None:
+    def __init__(self, model: bytes, *, form: TextForm = TextForm()) -> None:
         """Parse the bytes of a model file; RuntimeError if they are not one."""
         self.model = model
         listed = open_vocabulary(model)
@@ -72,7 +72,7 @@ class Tokenizer:
         else:
             self._alphabet = ByteLevel() if p.is_control(p.piece_to_id(BYTE_LEVEL)) else PrivateUse()
         self.is_byte_level = isinstance(self._alphabet, ByteLevel)
-        self.normalisation: Normalisation = normalisation
+        self.form = form
         self.before: list[int] = []
         self.tag_ids: dict[str, int] = {}
         self.sentencepiece_model = None if self._is_listed or self.is_byte_level else model
@@ -87,7 +87,7 @@ class Tokenizer:
         self._is_byte = [p.is_byte(token_id) for token_id in range(self.vocab.size)]
 
     @classmethod
-    def load(cls, path: Path, *, normalisation: Normalisation = "identity") -> Tokenizer:
+    def load(cls, path: Path, *, form: TextForm = TextForm()) -> Tokenizer:
         """Read a model file that mtkit wrote; `import_tokenizer` reads those of other programs too.
 
         Raises:
@@ -96,7 +96,7 @@ class Tokenizer:
         """
         model = read_file(path)
         try:
-            tokenizer = cls(model, normalisation=normalisation)
+            tokenizer = cls(model, form=form)
         except RuntimeError as error:
             raise DataError(f"{path}: not a sentencepiece model, or a damaged one; train it again") from error
         if reason := tokenizer.unsupported():
@@ -124,7 +124,7 @@ class Tokenizer:
 
     def normalise(self, line: str) -> str:
         """The line after normalisation; the function is idempotent."""
-        return normalise(line, self.normalisation)
+        return self.form.normalise(line)
 
     def model_text(self, line: str) -> str:
         """The line as the model reads it: normalised, and with its characters."""

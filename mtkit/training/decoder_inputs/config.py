@@ -66,7 +66,22 @@ class InverseSigmoidDecayConfig:
         return 1.0 / (1.0 + math.exp(min(i / self.k - math.log(self.k), 700.0)))  # exp(710) overflows
 
 
-TeacherForcingRatioConfig = LinearDecayConfig | ExponentialDecayConfig | InverseSigmoidDecayConfig
+@config
+class ConstantRatioConfig:
+    """The same ratio at all updates; a number alone means this kind."""
+
+    kind: Literal["constant"] = "constant"
+    # Probability of the true token. Default: 0.5, that of common tutorials.
+    value: Probability = 0.5
+
+    number_key: ClassVar[str] = "value"
+
+    def ratio(self, i: float) -> float:
+        """The teacher forcing ratio at update i."""
+        return self.value
+
+
+TeacherForcingRatioConfig = ConstantRatioConfig | LinearDecayConfig | ExponentialDecayConfig | InverseSigmoidDecayConfig
 
 
 @config

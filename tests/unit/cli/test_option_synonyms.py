@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from mtkit.cli import option_synonyms
 from mtkit.cli.app import COMMANDS, build_app
+from mtkit.cli.exit_codes import EXPECTED_ERRORS, to_mtkit_error
 from mtkit.cli.option_synonyms import option_answer
 
 GROUP = build_app()
@@ -48,8 +52,26 @@ def test_no_answer_names_the_option_that_is_missing() -> None:
         ("evaluate", "-m", "give --metrics LIST"),
         ("train", "--config", "RECIPE is an argument: mtkit train RECIPE"),
         ("serve", "--gpu", "give --device cuda"),
-        ("export", "--quantization", None),
+        ("export", "--quantization", "mtkit compress MODEL --to int8, or quantisation of the other program"),
     ],
 )
 def test_words_of_other_programs(command: str, option: str, answer: str | None) -> None:
     assert option_answer(option, command, KNOWN[command]) == answer
+
+
+WORDS = [line.split("\t") for line in Path(__file__).with_name("words.tsv").read_text().splitlines()[1:]]
+
+
+@pytest.mark.parametrize(("command", "option", "answer"), WORDS)
+def test_options_of_tutorials_are_answered(command: str, option: str, answer: str) -> None:
+    """Options as tutorials of other toolkits write them; the answer is a regular expression."""
+    with pytest.raises(EXPECTED_ERRORS) as caught:
+        GROUP.get_command(None, command).make_context(command, ["a", "b", "c", option, "1"])
+    message = str(to_mtkit_error(caught.value, [command]))
+    assert re.search(answer, message.partition("no such option")[2]), message
+
+
+def test_an_option_of_another_command_is_named_with_it() -> None:
+    with pytest.raises(EXPECTED_ERRORS) as caught:
+        GROUP.get_command(None, "plot").make_context("plot", ["run", "--budget", "1h"])
+    assert "mtkit run and mtkit train and mtkit finetune have it" in str(to_mtkit_error(caught.value, ["plot"]))

@@ -44,6 +44,19 @@ def sacrebleu(*arguments):
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
+def test_lower_cased_scores_equal_those_of_the_sacrebleu_command_and_say_so(tmp_path):
+    hyp, ref = write(tmp_path, "hyp", HYP), write(tmp_path, "ref", REF)
+    ours = score(HYP, [REF], ["bleu"], lowercase=True)
+    theirs = sacrebleu(ref, "-i", hyp, "-m", "bleu", "-lc")
+    assert ours.bleu.value == pytest.approx(theirs["score"])
+    assert "case:lc" in ours.bleu.signature
+    assert any(note.startswith("scores are lower-cased") for note in ours.notes)
+    upper = [line.upper() for line in HYP]
+    for name in ("bleu", "chrf", "chrf++", "ter"):
+        assert score(upper, [REF], [name], lowercase=True).values == score(HYP, [REF], [name], lowercase=True).values
+        assert "case:lc" in next(iter(score(HYP, [REF], [name], lowercase=True).values.values())).signature
+
+
 def test_scores_equal_those_of_the_sacrebleu_command(tmp_path):
     hyp, ref, second = write(tmp_path, "hyp", HYP), write(tmp_path, "ref", REF), write(tmp_path, "ref2", WORSE)
     for refs in ([ref], [ref, second]):

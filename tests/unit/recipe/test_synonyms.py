@@ -110,7 +110,7 @@ def test_answers(toy: Path, override: str, answer: str) -> None:
     [
         ("search.temperature=1", "did you mean search.method.temperature? (with kind: sampling)"),
         ("search.top_p=0.9", "search.method.top_p? (with kind: sampling)"),
-        ("search.nucleus=true", "search.method? (with kind: sampling)"),
+        ("search.nucleus=true", "write search.method: {kind: sampling, top_p: P}"),
         ("search.mbr=true", "search.rerank?"),
         ("search.greedy=true", "search.beam_size? (1 is greedy search)"),
         ("model.num_experts=4", "model.feed_forward.num_experts?"),
@@ -155,6 +155,37 @@ def test_a_key_that_stands_too_high_is_found(toy: Path, path: str) -> None:
         with pytest.raises(RecipeError) as caught:
             load_recipe(str(toy), [f"{top}.{word}=1"])
         assert path in str(caught.value)
+
+
+WORDS = [line.split("\t") for line in Path(__file__).with_name("words.tsv").read_text().splitlines()[1:]]
+
+
+@pytest.mark.parametrize("row", WORDS, ids=[f"{section}.{key}" for section, _, key, *_ in WORDS])
+def test_words_of_tutorials_are_answered_with_the_key(toy: Path, row: list[str]) -> None:
+    """Keys as configurations and tutorials of other toolkits write them; the answer is a regular expression."""
+    section, model, key, value, answer = row
+    kind = [] if model == "transformer" else [f"model={{kind: {model}}}"]
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(toy), [*kind, f"{section}.{key}={value}"])
+    assert re.search(answer, str(caught.value).partition("no such key")[2])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "answer"),
+    [
+        ("training.schedule", "noam", "write {kind: inverse_sqrt, d_model: D}"),
+        ("training.schedule.kind", "noam", "write {kind: inverse_sqrt, d_model: D}"),
+        ("training.schedule", "cosin", "did you mean cosine"),
+        ("model.feed_forward", "swiglu", "write {kind: gated, activation: silu}"),
+        ("model.swiglu", "true", "write model.feed_forward: {kind: gated, activation: silu}"),
+        ("model.feed_forward.activation", "geglu", "write model.feed_forward: {kind: gated, activation: gelu}"),
+        ("search.method", "nucleus", "write {kind: sampling, top_p: P}"),
+        ("model.encoder_sharing", "cycle", "encoder_sharing.distinct: missing"),
+    ],
+)
+def test_words_that_stand_for_a_kind_and_its_keys(toy: Path, key: str, value: str, answer: str) -> None:
+    with pytest.raises(RecipeError, match=re.escape(answer)):
+        load_recipe(str(toy), [f"{key}={value}"])
 
 
 def test_layers_of_a_recurrent_model_have_one_key(toy: Path) -> None:

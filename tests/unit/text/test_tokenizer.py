@@ -40,7 +40,7 @@ def learn(folder: Path, lines, **settings) -> Tokenizer:
     text.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
     config = TokenizerConfig(normaliser="none", **settings)
     train_tokenizer([text], folder / "spm", config)
-    return Tokenizer.load(folder / "spm.model", normalisation=config.normalisation)
+    return Tokenizer.load(folder / "spm.model", form=config.form)
 
 
 @pytest.fixture(scope="module")

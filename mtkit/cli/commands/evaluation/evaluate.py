@@ -54,6 +54,7 @@ def evaluate(
         Path | None, typer.Option("--docid", metavar="FILE", help="Also score by document; one name per line.")
     ] = None,
     moses: Annotated[bool, typer.Option("--moses", help="Also compute BLEU on lower-cased Moses tokens.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", "-lc", help="Ignore capitals (TER always does).")] = False,
     lang: Annotated[
         str | None,
         typer.Option("--lang", metavar="CODE", help="Language of the references (default: by script)."),
@@ -104,6 +105,7 @@ def evaluate(
         metrics=None if names is None else [name for name in METRIC_NAMES if name in names],
         moses=moses,
         tokenize=tokenize,
+        lowercase=lowercase,
         intervals=intervals is not False,
         by_length=length_groups,
         documents=None if docid is None else list(read_input_lines(docid)),
@@ -148,6 +150,7 @@ def _compare_files(
         config.metrics,
         tgt_lang=lang,
         tokenize=config.tokenize,
+        lowercase=config.lowercase,
         src=source,
         intervals=options.intervals,
         groups=segment_groups(options, texts[ref[0]], source),
