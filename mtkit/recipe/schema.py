@@ -3,8 +3,8 @@
 The types of the dataclasses define what is allowed: nested dataclasses; lists, tuples and dicts of them; unions whose
 members are selected by `kind:` or, if no member has a kind, by their keys; and scalars within their `Limits`. Where a
 mapping is expected, a word is its kind, `cosine` for `{kind: cosine}`, and a number is the key that its class names as
-`number_key`, `60` for `{max: 60}`. Types are strict: a boolean is not a number, a number is not a string. A dataclass checks conditions across its keys in
-`__post_init__` and raises `ValueError("key: problem; remedy")`.
+`number_key`, `60` for `{max: 60}`. Types are strict: a boolean is not a number, a number is not a string. A dataclass
+checks conditions across its keys in `__post_init__` and raises `ValueError("key: problem; remedy")`.
 """
 
 from __future__ import annotations

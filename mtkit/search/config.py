@@ -191,8 +191,8 @@ class SearchConfig:
     # Length penalty of finished hypotheses; a number alpha divides the log-probability by length^alpha. Default: 1, the
     # mean of a token; 0 has no penalty and favours short translations.
     length_penalty: Annotated[float, Limits(ge=0, le=9)] | LengthPenaltyConfig = 1.0
-    # Upper limit on the tokens of a translation; a number N is {max: N}. Default: more than nearly any translation needs, so that it stops
-    # loops alone.
+    # Upper limit on the tokens of a translation; a number N is {max: N}. Default: more than nearly any translation
+    # needs, so that it stops loops alone.
     max_length: MaxLength = field(default_factory=MaxLength)
     # Lower limit on the tokens of a translation. Default: none; a trained model knows when to end.
     min_length: LengthLimit = field(default_factory=LengthLimit)

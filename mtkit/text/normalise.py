@@ -197,6 +197,9 @@ class TextForm(NamedTuple):
         return line
 
 
+AS_IT_IS = TextForm()
+
+
 def count_unrepresentable(line: str) -> int:
     """The number of characters in the line that every kind of normalisation replaces."""
     return len(_UNREPRESENTABLE.findall(line))

@@ -19,7 +19,7 @@ from mtkit.errors import DataError
 from mtkit.io.files import read_file
 from mtkit.text.config import ModelType, TokenizerConfig, TokenizerFiles
 from mtkit.text.lines import Text, read_lines
-from mtkit.text.normalise import SPACE_MARK, TextForm
+from mtkit.text.normalise import AS_IT_IS, SPACE_MARK, TextForm
 from mtkit.text.subword.listed_vocabulary import WordPiece, with_characters, with_header
 from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, pad_vocabulary
 from mtkit.text.subword.protobuf import (
@@ -58,7 +58,7 @@ class ImportedTokenizer:
     notes: tuple[str, ...] = ()
 
 
-def import_tokenizer(path: Path, *, form: TextForm = TextForm()) -> ImportedTokenizer:
+def import_tokenizer(path: Path, *, form: TextForm = AS_IT_IS) -> ImportedTokenizer:
     """Read a subword model of any supported kind.
 
     Raises:

@@ -20,7 +20,7 @@ import sentencepiece
 
 from mtkit.errors import DataError
 from mtkit.io.files import read_file, write_bytes
-from mtkit.text.normalise import SPACE_MARK, TextForm
+from mtkit.text.normalise import AS_IT_IS, SPACE_MARK, TextForm
 from mtkit.text.subword.listed_vocabulary import BpeCodes
 from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, open_vocabulary
 from mtkit.text.subword.sampling import SubwordSampler
@@ -57,7 +57,7 @@ class Tokenizer:
             stand for bytes.
     """
 
-    def __init__(self, model: bytes, *, form: TextForm = TextForm()) -> None:
+    def __init__(self, model: bytes, *, form: TextForm = AS_IT_IS) -> None:
         """Parse the bytes of a model file; RuntimeError if they are not one."""
         self.model = model
         listed = open_vocabulary(model)
@@ -87,7 +87,7 @@ class Tokenizer:
         self._is_byte = [p.is_byte(token_id) for token_id in range(self.vocab.size)]
 
     @classmethod
-    def load(cls, path: Path, *, form: TextForm = TextForm()) -> Tokenizer:
+    def load(cls, path: Path, *, form: TextForm = AS_IT_IS) -> Tokenizer:
         """Read a model file that mtkit wrote; `import_tokenizer` reads those of other programs too.
 
         Raises:
