@@ -5,6 +5,8 @@ A terminal obeys escape sequences in text: OSC 52 writes the clipboard, others m
 
 from __future__ import annotations
 
+import html
+import os
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -34,6 +36,15 @@ def printable(text: str, max_line: int = MAX_LINE) -> str:
                 lines[number] = f"{line[: max_line - _KEPT]}... ({len(line):,} characters) ...{line[-_KEPT:]}"
         text = "\n".join(lines)
     return _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def in_current_folder(text: str) -> str:
+    """A text with the paths in the current directory relative to it."""
+    try:
+        here = os.path.join(os.getcwd(), "")
+    except FileNotFoundError:  # it was removed
+        return text
+    return text if len(here) == 1 else re.sub(rf"(?<![\w./-]){re.escape(here)}(?=[^\s:])", "", text)
 
 
 def count_of(number: int, noun: str) -> str:
@@ -127,6 +138,12 @@ class Table:
             case TableFormat.tsv:
                 return ["\t".join(_escape(cell) for cell in row) for row in (self.headings, *self.rows)]
         return list(self.lines(width))
+
+    def html(self) -> str:
+        """The table for a notebook."""
+        rows = [("th", self.headings), *(("td", row) for row in self.rows)]
+        cells = ("".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) for tag, row in rows)
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
     def records(self) -> list[dict[str, str]]:
         """Each row by heading, for JSON."""

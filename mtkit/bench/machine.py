@@ -171,6 +171,13 @@ def _gflops() -> dict[str, float]:
     return speeds
 
 
+def _of_torch(name: str, machine: Machine) -> str:
+    """A remark on the speed of products in int8, which torch computes slowly on most processors."""
+    if name != "int8":
+        return ""
+    return " by torch; translation uses the native library instead" if machine.has_native else " by torch"
+
+
 def machine_table(machine: Machine) -> Table:
     """The state as a table: facts, speeds, problems."""
     missing = {name: extra for name, extra in EXTRAS.items() if machine.versions[name] is None}
@@ -183,7 +190,7 @@ def machine_table(machine: Machine) -> Table:
         ("disk", f"{machine.disk / 2**30:.1f} GiB free here"),
         ("float32", f"by {machine.matmul} ({matmul.VARIABLE}=blas or onednn decides without measuring)"),
         ("translation", f"native library: {machine.native} ({VARIABLE} chooses another, 0 none)"),
-        *(("speed", f"{name}: {rate:,.0f} GFLOP/s") for name, rate in machine.gflops.items()),
+        *(("speed", f"{name}: {rate:,.0f} GFLOP/s{_of_torch(name, machine)}") for name, rate in machine.gflops.items()),
         *(
             [("optional", f"{', '.join(missing)}: pip install 'mtkit[{','.join(missing.values())}]'")]
             if missing

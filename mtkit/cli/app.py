@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
@@ -55,7 +56,8 @@ def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
     for parameter in command.get_params(ctx):
         if (record := parameter.get_help_record(ctx)) is not None:
             name, _, type_name = record[0].partition(" <")
-            value = _TYPES.get(f"<{type_name}", type_name.rstrip(">"))
+            type_name = re.sub(r"list\[(.*)\]", r"\1", type_name).rstrip(">")  # repeatable, as the help says
+            value = _TYPES.get(f"<{type_name}>", type_name)
             is_named = parameter.param_type_name == "option" and type_name
             rows[parameter.param_type_name].append((f"{name} {value}" if is_named else name, record[1]))
     for kind, title in (("argument", "Arguments"), ("option", "Options")):
@@ -72,8 +74,9 @@ class CheckedCommand(TyperCommand):
         _write_parameters(self, ctx, formatter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words of the usage line, without the braces of typer; called by the help formatter."""
-        return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+        """The words of the usage line, without what typer writes twice; called by the help formatter."""
+        pieces = (re.sub(r"[{}]", "", piece) for piece in super().collect_usage_pieces(ctx))
+        return [re.sub(r"^\[\[(.*)\]\]$", r"[\1]", re.sub(r"(\.\.\.)+", "...", piece)) for piece in pieces]
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the examples; called by the help formatter."""

@@ -13,8 +13,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from mtkit.cli.printing import is_terminal, terminal
-from mtkit.display import format_clock, printable
-from mtkit.training.monitoring.log import Display, PlainDisplay
+from mtkit.display import format_clock, in_current_folder, printable
+from mtkit.training.monitoring.log import Display, PlainDisplay, short
 
 SIDES = ("src", "hyp", "ref")
 
@@ -99,14 +99,14 @@ class LiveDisplay:
     def _print_event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         place = "" if update is None else f"update {update:,}: "
         if "result" in fields:  # an event of a stage
-            self._console.print(Text(printable(f"{name}: {fields['result']}")))
+            self._console.print(Text(printable(in_current_folder(f"{name}: {fields['result']}"))))
             return
         values = "  ".join(
-            f"{key} {value:,.4g}" if isinstance(value, float) else f"{key} {value}"
+            f"{key} {short(value, ',.4g')}" if isinstance(value, float) else f"{key} {value}"
             for key, value in fields.items()
             if isinstance(value, str | int | float)
         )
-        self._console.print(Text(printable(f"{place}{name}  {values}".rstrip())))
+        self._console.print(Text(printable(in_current_folder(f"{place}{name}  {values}".rstrip()))))
 
     def _render(self) -> Group:
         fields = self._last_validation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 from collections.abc import Iterable
 from itertools import combinations
@@ -142,10 +143,59 @@ def parse_prefix(tag: str | None, prefix: str | None) -> SourcePrefix:
     return SourcePrefix(**values)
 
 
+def complete_files(incomplete: str) -> list[str]:
+    """Files and folders that begin with the characters typed, for shell completion."""
+    return [f"{path}/" if path.is_dir() else str(path) for path in sorted(Path().glob(f"{glob.escape(incomplete)}*"))]
+
+
+def complete_recipe(incomplete: str) -> list[str]:
+    """Built-in recipes, and files."""
+    from mtkit.recipe.paths import builtin_files
+
+    return [*(each for each in builtin_files("recipe") if each.startswith(incomplete)), *complete_files(incomplete)]
+
+
+def complete_claim(incomplete: str) -> list[str]:
+    """Built-in claims, and files."""
+    from mtkit.recipe.paths import builtin_files
+
+    return [*(each for each in builtin_files("claim") if each.startswith(incomplete)), *complete_files(incomplete)]
+
+
+def complete_key(incomplete: str) -> list[str]:
+    """Keys of a recipe, one section at a time."""
+    from mtkit.recipe.sections import Recipe
+    from mtkit.recipe.type_hints import walk_keys
+
+    depth = incomplete.count(".") + 1
+    paths = (path for path, _, _ in walk_keys(Recipe) if path.startswith(incomplete))
+    return list(dict.fromkeys(".".join(path.split(".")[:depth]) for path in paths))
+
+
+def complete_override(incomplete: str) -> list[str]:
+    """Keys of a recipe with =, where a value follows, or with a dot, where another key does; and files."""
+    from mtkit.recipe.sections import Recipe
+    from mtkit.recipe.type_hints import walk_keys
+
+    above = {path.rpartition(".")[0] for path, _, _ in walk_keys(Recipe)}
+    keys = [f"{key}." if key in above else f"{key}=" for key in complete_key(incomplete)]
+    return [*keys, *complete_files(incomplete)]
+
+
 # a recipe
-Recipe = Annotated[str, typer.Argument(metavar="RECIPE", help="YAML file, or the name of a built-in recipe.")]
+Recipe = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECIPE", help="YAML file, or the name of a built-in recipe.", autocompletion=complete_recipe
+    ),
+]
 Overrides = Annotated[
-    list[str] | None, typer.Argument(metavar="key=value", help="Override keys of the recipe: training.seed=2.")
+    list[str] | None,
+    typer.Argument(
+        metavar="key=value",
+        help="Override keys of the recipe: training.seed=2.",
+        autocompletion=complete_override,
+    ),
 ]
 RunDir = Annotated[
     Path | None,

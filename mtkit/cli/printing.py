@@ -65,6 +65,7 @@ def print_results(
     notes: Iterable[str] = (),
     content: Any = None,
     json_file: Path | None = None,
+    folds: bool = False,
 ) -> None:
     """Write tables to stdout: text as wide as the terminal (in a pipe, as wide as its cells), or another form.
 
@@ -72,6 +73,7 @@ def print_results(
         form: value of --format; None: text.
         notes: lines below the tables; comments in LaTeX, on stderr beside TSV, absent from JSON.
         content: written as JSON; None: the rows of the tables.
+        folds: fold text in a pipe too, to COLUMNS or 80 columns.
         json_file: value of --json: also write JSON to this file, or to stdout instead of the tables.
 
     Raises:
@@ -81,7 +83,7 @@ def print_results(
     if form == "json" or json_file == STDOUT:
         print_data([json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False)])
     else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        width = shutil.get_terminal_size().columns if folds or sys.stdout.isatty() else None
         for number, table in enumerate(tables):
             print_data([*([""] if number else []), *table.format(form, width)])
         if form == "tsv":

@@ -266,7 +266,7 @@ def score_table(
         star = "* " if system in best.get(key, ()) else ""
         row = [REPORTED[key].heading, system, f"{star}{score.value:.2f}"]
         if has_intervals:
-            row.append(f"{score.interval.mean:.2f} ± {score.interval.margin:.2f}" if score.interval else "")
+            row.append(f"± {score.interval.margin:.2f}" if score.interval else "")  # around the score
         p_of_tests = (p_values[test].get(key, {}).get(system) for test in p_values)
         cells.append([*row, *("" if p is None else f"{p:.4f}" for p in p_of_tests)])
     headings = ["metric", label, "score", *(["95% interval"] if has_intervals else [])]

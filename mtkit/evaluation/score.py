@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from mtkit.display import count_of
+from mtkit.display import Table, count_of
 from mtkit.errors import DataError
 from mtkit.evaluation.config import DEFAULT_METRICS, METRIC_NAMES, METRICS, REPORTED, EvaluationConfig, MetricName
 from mtkit.evaluation.metrics import MetricChoice, choose_metrics
@@ -35,6 +35,10 @@ class Score:
     signature: str
     interval: Interval | None = None
 
+    def __repr__(self) -> str:
+        margin = f" ± {self.interval.margin:.2f}" if self.interval else ""
+        return f"Score({self.value:.2f}{margin})"
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -58,6 +62,13 @@ class Scores:
         if name not in keys:
             raise AttributeError(f"Scores has no attribute {name!r}; the scores are {', '.join(keys)}")
         return self.values.get(keys[name])
+
+    def __repr__(self) -> str:
+        return f"Scores({', '.join(f'{REPORTED[key].heading} {each.value:.2f}' for key, each in self.values.items())})"
+
+    def _repr_html_(self) -> str:
+        rows = [(REPORTED[key].heading, f"{each.value:.2f}", each.signature) for key, each in self.values.items()]
+        return Table(["metric", "score", "signature"], rows).html()
 
     def as_dict(self) -> dict[str, float | str]:
         """The entries of report.json: `bleu`, `bleu_signature`, ...; with intervals also `bleu_mean`, `bleu_margin`."""

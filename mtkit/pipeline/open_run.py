@@ -17,7 +17,7 @@ from mtkit.pipeline.languages import likely_mistakes
 from mtkit.pipeline.reconcile import reconcile_recipe
 from mtkit.pipeline.run_folder import Fingerprints, RunFolder, RunRecord, read_json, save_recipe
 from mtkit.recipe.sections import Recipe, describe_choices
-from mtkit.training.monitoring.log import Display, Log, NullDisplay, last_event
+from mtkit.training.monitoring.log import Display, Log, default_display, last_event
 from mtkit.training.monitoring.meter import Stopwatch
 
 
@@ -48,6 +48,10 @@ class Run:
     def notify(self, stage: str, result: str) -> None:
         """Log and display the result of a stage."""
         self.log.event(stage, result=result)
+
+    def begin(self, stage: str, work: str) -> None:
+        """Display that a stage begins, which may take long; the log contains only what was done."""
+        self.log.display.event(stage, None, {"result": f"{work} ..."})
 
     def report_mistakes(self) -> None:
         """Log and display likely mistakes in the text, once.
@@ -140,7 +144,7 @@ def open_run(
         recipe, harmless = reconcile_recipe(recipe, folder)
         folder.write_version()
         save_recipe(recipe, folder.recipe)
-        with Log(folder.log, display or NullDisplay()) as log:
+        with Log(folder.log, display or default_display()) as log:
             since_start = Stopwatch() if started is None else Stopwatch(time.perf_counter() - started)
             run = Run(recipe, folder, log, since_start=since_start)
             if damage is not None:

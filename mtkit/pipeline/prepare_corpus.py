@@ -148,6 +148,7 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         tgt: Text = pair.tgt
         if isinstance(pair, TrainParallelFiles | TrainMonolingualFile):
             src, tgt = training_text(pair)
+        run.begin(name, f"{src} and {tgt} are read")
         report = binarise(src, tgt, folder, tokenizers, corpus.cleaning, prefix=prefix)
         run.notify(name, "; ".join(report.summary()))
     with translate_write_errors(run.folder.corpus):
@@ -180,6 +181,7 @@ def _prepare_lexicon(run: Run, train: Sequence[Store]) -> Path:
     if damaged:
         run.notify("damaged", f"{path.parent}: {', '.join(damaged)} not as written; it is made again")
     fingerprint.unlink(missing_ok=True)
+    run.begin("lexicon", "word translations are counted in the training text")
     lexicon = learn_lexicon(train)
     lexicon.save(path)
     write_record(fingerprint, {**inputs, "files": {path.name: hash_file(path)}})

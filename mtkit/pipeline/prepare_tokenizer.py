@@ -62,6 +62,7 @@ def prepare_tokenizer(run: Run) -> TokenizerPair:
         run.forbid_overwrite(", ".join(changed))
     if damaged:
         run.notify("damaged", f"{folder}: {', '.join(damaged)} not as written; the tokenizer is made again")
+    run.begin("tokenizer", "prepared from the training text")
     run.report_mistakes()  # before work is spent on them
     with atomic_folder(folder) as temporary:
         result = _make_tokenizer(run.recipe, temporary)

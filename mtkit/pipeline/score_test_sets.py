@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from mtkit.corpus.config import ParallelFiles
+from mtkit.display import count_of, in_current_folder
 from mtkit.errors import DataError
 from mtkit.evaluation.comparison import Comparison, compare, segment_groups
 from mtkit.evaluation.config import REPORTED, EvaluationConfig, MetricName, ReportOptions
@@ -73,6 +72,7 @@ class TestSets:
             return {key: previous[key] for key in sorted(DECODING_FIELDS)}
         lines = list(read_lines(files.src))
         translator = self.translator.with_source_prefix(prefix)
+        run.begin(f"translate {name}", count_of(len(lines), "line"))
         start = time.perf_counter()
         hyps = translator.translate_lines(lines)
         seconds = time.perf_counter() - start
@@ -226,30 +226,24 @@ def summary_lines(run: Run, scores: dict[str, Scores]) -> list[str]:
         for index in sorted({round(centre) for centre in centres}) if count else []:
             src, hyp, ref = (text[index] for text in texts)
             lines += ["", f"  src {src}", f"  hyp {hyp}", f"  ref {ref}"]
-    return [*lines, "", *_output_paths(run, list(scores))]
+    return [*lines, "", *map(in_current_folder, _output_paths(run, list(scores)))]
 
 
 def _output_paths(run: Run, tests: Sequence[str]) -> list[str]:
     folder = run.folder
-    lines = [f"run folder: {_relative(folder.path)}", f"  model         {_relative(folder.model)}"]
-    lines += [f"  translations  {_relative(folder.hyps(test))}" for test in tests]
-    lines += [f"  scores        {_relative(folder.report)}"] if folder.report.is_file() else []
-    lines += [f"  plot          {_relative(plot)}" for plot in sorted(folder.path.glob("*.png"))]
-    path = shlex.quote(_relative(folder.path))
+    lines = [f"run folder: {folder.path}", f"  model         {folder.model}"]
+    lines += [f"  translations  {folder.hyps(test)}" for test in tests]
+    lines += [f"  scores        {folder.report}"] if folder.report.is_file() else []
+    lines += [f"  plot          {plot}" for plot in sorted(folder.path.glob("*.png"))]
+    path = shlex.quote(str(folder.path))
     if run.recipe.training.objective.trains_encoder_only:
         return [*lines, f"train a translation model from it: training.init_from={{model: {path}, parts: [encoder]}}"]
     lines.append(f"translate with: mtkit translate {path} FILE")
     if EMBEDDED in tests:
         lines += [
             "",
-            "The embedded corpus is a toy, written by a grammar of some thousand words: sentences of your own come out",
-            "wrong. A system from text of your own: mtkit run SRC TGT; from 29,000 captions of the network:",
+            "The embedded corpus is a toy, written by a grammar of some thousand words: sentences of your own come out "
+            "wrong. A system from text of your own: mtkit run SRC TGT. From 29,000 captions of the network:",
             "mtkit fetch multi30k && mtkit run multi30k-transformer corpus.root=data/multi30k",
         ]
     return lines
-
-
-def _relative(path: Path) -> str:
-    """Return a path relative to the current directory if it is inside."""
-    here = Path(os.getcwd())
-    return str(path.relative_to(here)) if path.is_relative_to(here) and path != here else str(path)

@@ -6,16 +6,17 @@ translating and scoring alone; `compare_run` scores with other settings.
 
 from __future__ import annotations
 
+import html
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtkit.display import count_of
+from mtkit.display import Table, count_of, in_current_folder
 from mtkit.errors import RecipeError, UsageError
 from mtkit.evaluation.comparison import Comparison
-from mtkit.evaluation.config import METRICS, EvaluationConfig, ReportOptions
+from mtkit.evaluation.config import METRICS, REPORTED, EvaluationConfig, ReportOptions
 from mtkit.evaluation.tokenizer_choice import check_tokenizer_installed
 from mtkit.model_folder.folder import find_model
 from mtkit.pipeline.open_run import Run, open_run
@@ -47,6 +48,23 @@ class Report:
     lines: list[str]
     content: dict[str, Any]
 
+    def __repr__(self) -> str:
+        scores = [f"{test} {name} {value}" for test, *values in self._scores() for name, value in values]
+        return f"Report({', '.join([in_current_folder(str(self.run_dir)), *scores])})"
+
+    def _repr_html_(self) -> str:
+        rows = [(test, name, value) for test, *values in self._scores() for name, value in values]
+        place = html.escape(in_current_folder(str(self.run_dir)))
+        return f"<p>{place}</p>{Table(['test set', 'metric', 'score'], rows).html() if rows else ''}"
+
+    def _scores(self) -> list[tuple[Any, ...]]:
+        """Each test set with pairs of metric and score."""
+        tests = self.content.get("test", {})
+        return [
+            (test, *((info.heading, f"{of[key]:.2f}") for key, info in REPORTED.items() if key in of))
+            for test, of in tests.items()
+        ]
+
 
 def run(
     recipe: Recipe, *, run_dir: Path | str | None = None, fresh: bool = False, display: Display | None = None
@@ -60,7 +78,8 @@ def run(
         recipe: from `load_recipe`, or built in Python; relative paths are relative to the current directory.
         run_dir: the run folder; None: `runs/NAME` in the current directory.
         fresh: delete a training that was started or finished in the run folder, and start over.
-        display: its method `event(name, update, fields)` is called for every event; None: no display.
+        display: its method `event(name, update, fields)` is called for every event; None: progress in a notebook,
+            none elsewhere.
 
     Returns:
         The scores and training statistics. If `training.max_hours` ended training early, `content` has no `train`;

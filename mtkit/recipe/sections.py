@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import html
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
@@ -53,10 +54,28 @@ class Recipe:
     # Reasons of the values that mtkit chose, for the reader of a saved recipe. Default: empty; mtkit writes it.
     chosen: dict[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        direction = f"{self.corpus.src_lang} to {self.corpus.tgt_lang}"
+        return f"Recipe({self.name!r}, {direction}, {self.model.kind}, {self.training.max_updates:,} updates)"
+
+    def _repr_html_(self) -> str:
+        values = flatten(to_plain(self))
+        text = "\n".join(f"{key}: {value}" for key, value in values if not key.startswith("chosen."))
+        return f"<details><summary>{html.escape(repr(self))}</summary><pre>{html.escape(text)}</pre></details>"
+
     @property
     def scoring(self) -> EvaluationConfig:
         """`evaluation` for the translations of this recipe, which have no capitals if the tokenizer lower-cases."""
         return replace(self.evaluation, lowercase=self.evaluation.lowercase or self.tokenizer.lowercase)
+
+
+def flatten(plain: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The values below a mapping, each with its path."""
+    if not isinstance(plain, dict):
+        yield path, plain
+        return
+    for key, value in plain.items():
+        yield from flatten(value, f"{path}.{key}".lstrip("."))
 
 
 def _value_at(plain: Any, key: str) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from mtkit.display import Table
 from mtkit.errors import UsageError
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.translate.glossary import Glossary
@@ -120,3 +121,11 @@ class Translation:
     def as_dict(self) -> dict[str, Any]:
         """The fields as plain values."""
         return asdict(self)
+
+    def __repr__(self) -> str:
+        flags = f", flags={self.flags}" if self.flags else ""
+        return f"Translation({self.hyp!r}{flags})"
+
+    def _repr_html_(self) -> str:
+        rows = [(each.hyp, f"{each.score:.3f}", ", ".join(each.flags)) for each in self.nbest]
+        return Table(["translation", "score", "flags"], rows or [(self.hyp, "", ", ".join(self.flags))]).html()

@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 from mtkit.errors import ComputeError, DataError, MtkitError, NonFiniteError
 from mtkit.search.config import SearchConfig
@@ -103,6 +103,10 @@ class Translator:
         )
         self.token_bytes = tokenizers.tgt.token_bytes()
 
+    def __repr__(self) -> str:
+        tokens = f"{self.tokenizers.tgt.vocab.size:,} target tokens"
+        return f"Translator({self.compute_type}, beam size {self.search.beam_size}, {tokens})"
+
     @property
     def _restores(self) -> bool:
         """True if missing spans are put back."""
@@ -131,12 +135,16 @@ class Translator:
             length_ratio=self.length_ratio,
         )
 
-    def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]:
+    @overload
+    def translate(self, lines: str, *, first: int = 1) -> str: ...  # type: ignore[overload-overlap]
+    @overload
+    def translate(self, lines: Iterable[Line], *, first: int = 1) -> Iterator[Translation]: ...
+    def translate(self, lines: str | Iterable[Line], *, first: int = 1) -> str | Iterator[Translation]:
         """Translate lines: exactly one translation for each, in order; that of a blank line is blank.
 
         Args:
             lines: any text, with or without constraints on the translation. At most `flush_every` lines are read before
-                their translations are returned.
+                their translations are returned. One text instead of a list has a text as its translation, line by line.
             first: number of the first line.
 
         Yields:
@@ -151,8 +159,13 @@ class Translator:
             NonFiniteError: the model, or a language model that reranks, computes NaN or infinity.
             ComputeError: memory runs out for a single line.
             UsageError: the model needs a tag.
-            TypeError: `lines` is one text instead of several, or has an item that is no text.
+            TypeError: `lines` is no list of texts, or has an item that is no text.
+
+        Example:
+            >>> load_model("runs/quickstart").translate("The dog runs .")
         """
+        if isinstance(lines, str):
+            return "\n".join(self.translate_lines(lines.split("\n")))
         require_list("lines", lines)
         return self._translate(lines, first)
 
@@ -165,12 +178,13 @@ class Translator:
                 raise error
 
     def translate_lines(self, lines: Iterable[Line]) -> list[str]:
-        """Translate lines; return the texts alone. Arguments and errors as `translate`.
+        """Translate a list of lines; return the texts alone. Arguments and errors as `translate`.
 
         Example:
             >>> load_model("runs/quickstart").translate_lines(["The dog runs .", "A cat sleeps ."])
         """
-        return [translation.hyp for translation in self.translate(lines)]
+        require_list("lines", lines)
+        return [translation.hyp for translation in self._translate(lines, 1)]
 
     def _translate_window(self, lines: Sequence[Line], first: int) -> Iterator[Translation]:
         split, sentences = self.search.split_long_lines, self.options.split_sentences

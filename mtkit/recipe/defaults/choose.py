@@ -24,7 +24,7 @@ from mtkit.recipe.located import LocatedValue
 from mtkit.recipe.paths import to_plain
 from mtkit.recipe.rules import broken_rules
 from mtkit.recipe.schema import Checker
-from mtkit.recipe.sections import Recipe
+from mtkit.recipe.sections import Recipe, flatten
 from mtkit.recipe.tree import with_values
 from mtkit.recipe.type_hints import dataclass_members, field_types, kind_of
 
@@ -146,7 +146,7 @@ def choose(draft: Draft, limits: BudgetLimits = NO_LIMITS) -> Recipe:
     from mtkit.hardware import has_gpu  # imports torch, which takes longer than reading a recipe
 
     facts = Facts(draft.statistics, has_gpu(), draft.recipe.corpus.valid is not None, limits)
-    values = dict(_flat(to_plain(draft.recipe)))
+    values = dict(flatten(to_plain(draft.recipe)))
     is_undecided = any(rule.key == "model.tied_embeddings" for rule in draft.rules)
     values["model.tied_embeddings"] = "undecided" if is_undecided else draft.recipe.model.tied_embeddings
     choices: dict[str, Choice] = {}
@@ -226,10 +226,3 @@ def _changed(section: Any, changes: Mapping[str, Any], path: str) -> Any:
         return replace(section, **values)
     except ValueError as error:
         raise _ConflictError(str(error), path) from error
-
-
-def _flat(plain: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    flat: list[tuple[str, Any]] = []
-    for key, value in plain.items():
-        flat += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(prefix + key, value)]
-    return flat

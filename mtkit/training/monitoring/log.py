@@ -48,7 +48,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
-from mtkit.display import printable
+from mtkit.display import in_current_folder, printable
 from mtkit.errors import MissingInputError
 from mtkit.io.files import read_file, translate_read_errors, translate_write_errors, write_bytes
 from mtkit.io.json_text import finite
@@ -59,12 +59,20 @@ from mtkit.io.records import parse_record_line, record_line
 REWOUND_EVENTS = frozenset({"train", "validation", "checkpoint", "diverged", "out_of_memory", "end"})
 
 
+TINY = 1e-12  # far below any learning rate
+
+
 class Display(Protocol):
     """Display of events."""
 
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         """Display one event; fields are numbers, strings, None, or lists and mappings of these."""
         ...
+
+
+def short(value: float, form: str = ".4g") -> str:
+    """A number in four digits; one that is only not zero by rounding, such as the BLEU of no match, as 0.0."""
+    return f"{value:{form}}" if abs(value) > TINY or value == 0 else "0.0"
 
 
 class PlainDisplay:
@@ -79,14 +87,37 @@ class PlainDisplay:
         values = []
         for key, value in fields.items():
             if isinstance(value, float):
-                values.append(f"{key}={value:.4g}" if abs(value) < 1e4 else f"{key}={value:.0f}")
+                values.append(f"{key}={value:.0f}" if abs(value) >= 1e4 else f"{key}={short(value)}")
             elif value is not None and not isinstance(value, list | tuple | dict):
                 values.append(f"{key}={value}")
         lines = [f"{name}: {fields['result']}" if "result" in fields else f"{prefix}{name} {' '.join(values)}".rstrip()]
         if sample := fields.get("sample"):
             lines += [f"    {side}: {text}" for side, text in zip(("src", "hyp", "ref"), sample, strict=True)]
-        self.stream.write(printable("\n".join(lines)) + "\n")
+        self.stream.write(printable(in_current_folder("\n".join(lines))) + "\n")
         self.stream.flush()
+
+
+class NotebookDisplay(PlainDisplay):
+    """The events in the output of a notebook's cell, with training in one line that is written again."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stdout)
+
+    def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
+        """Print one event; see PlainDisplay."""
+        if name != "train":
+            self.stream.write("\r")
+            super().event(name, update, fields)
+            return
+        shown = {"loss": "loss {:.3f}", "tokens_per_second": "{:,.0f} tokens/s", "seconds_left": "{:,.0f} s left"}
+        values = [form.format(fields[key]) for key, form in shown.items() if isinstance(fields.get(key), int | float)]
+        self.stream.write(f"\r{'  '.join([f'update {update:,}', *values])}".ljust(72))
+        self.stream.flush()
+
+
+def default_display() -> Display:
+    """The display of a call from Python without one: progress in a notebook, nothing elsewhere."""
+    return NotebookDisplay() if "ipykernel" in sys.modules else NullDisplay()
 
 
 class NullDisplay:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from mtkit.cli.display import LiveDisplay, open_display
 from mtkit.display import format_clock
-from mtkit.training.monitoring.log import PlainDisplay
+from mtkit.training.monitoring.log import NullDisplay, PlainDisplay, default_display
 
 EVENTS: list[tuple[str, int | None, dict[str, Any]]] = [
     ("tokenizer", None, {"result": "unchanged, kept"}),
@@ -70,6 +71,30 @@ def test_plain_lines_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> N
         "",
         "tokenizer: unchanged, kept\nupdate 10 train loss=2.5 tokens_per_second=12346\n",
     )
+
+
+def test_paths_are_relative_and_tiny_numbers_are_zero(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    inside, beside = tmp_path / "runs/x", tmp_path.parent / "y"
+    fields = {"path": str(inside), "bleu": 4.373e-51, "learning_rate": 1e-7, "other": str(beside)}
+    plain = io.StringIO()
+    PlainDisplay(plain).event("checkpoint", 3, fields)
+    assert plain.getvalue() == f"update 3 checkpoint path=runs/x bleu=0.0 learning_rate=1e-07 other={beside}\n"
+    live = io.StringIO()
+    LiveDisplay(Console(file=live, color_system=None, width=200)).event("checkpoint", 3, fields)
+    assert live.getvalue().startswith("update 3: checkpoint  path runs/x  bleu 0.0  learning_rate 1e-07")
+
+
+def test_a_notebook_has_one_line_for_training(capsys, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "ipykernel", None)
+    display = default_display()
+    for event in EVENTS:
+        display.event(*event)
+    out = capsys.readouterr().out
+    assert "\rupdate 10  loss 2.500  12,346 tokens/s  90 s left" in out
+    assert out.count("\n") == len(EVENTS) - 1 + 3  # all but the one of an update, and a sample
+    monkeypatch.delitem(sys.modules, "ipykernel")
+    assert isinstance(default_display(), NullDisplay)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (9.6, "0:10"), (90, "1:30"), (3700, "1:01:40")])

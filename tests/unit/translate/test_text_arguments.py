@@ -27,12 +27,16 @@ def test_translate(tokenizers) -> None:
     """One text is not translated letter by letter; the error comes at the call, or at the line."""
     model = translator(tokenizers)
     for value in bad_lists():
+        if isinstance(value, str):
+            assert model.translate(value) == "\n".join(model.translate_lines(value.split("\n")))
+            with pytest.raises(TypeError, match=r"lines: a list is expected, not str; put one text into a list"):
+                model.translate_lines(value)
+            continue
         with pytest.raises(TypeError, match=r"^lines: a list is expected, not |^line \d+: a str is expected, not "):
             list(model.translate(value))
         with pytest.raises(TypeError, match=r"^lines: a list is expected, not |^line \d+: a str is expected, not "):
             model.translate_lines(value)
-    with pytest.raises(TypeError, match=r"lines: a list is expected, not str; put one text into a list: \[text\]"):
-        model.translate("Tom")
+    assert model.translate("the dog\n\na cat") == "\n".join(model.translate_lines(["the dog", "", "a cat"]))
     assert len(model.translate_lines(line for line in ["the dog", "", "a cat"])) == 3  # any iterable
 
 

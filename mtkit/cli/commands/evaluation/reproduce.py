@@ -7,11 +7,16 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import Format, Overrides, RunDir
+from mtkit.cli.options import Format, Overrides, RunDir, complete_claim
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="YAML file, or the name of a built-in claim.")] = "",
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]", help="YAML file, or the name of a built-in claim.", autocompletion=complete_claim
+        ),
+    ] = "",
     overrides: Overrides = None,
     list_claims: Annotated[bool, typer.Option("--list", help="List all claims with verdict and cost.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Test all built-in claims, one after another.")] = False,
@@ -62,7 +67,7 @@ def reproduce(
     if form is not None and not list_claims:
         raise UsageError("reproduce: --format is of the table of --list; give both")
     if list_claims:
-        print_results([claims_table(output or results_folder())], form)
+        print_results([claims_table(output or results_folder())], form, folds=True)
         return
     if markdown:
         print_data(evidence_markdown(output or results_folder()).rstrip("\n").split("\n"))

@@ -7,11 +7,16 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import Format, JsonFile, Overrides, forbid_overwriting_input
+from mtkit.cli.options import Format, JsonFile, Overrides, complete_recipe, forbid_overwriting_input
 
 
 def describe(
-    model: Annotated[str, typer.Argument(metavar="RECIPE|MODEL", help="Recipe, model folder or run folder.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECIPE|MODEL", help="Recipe, model folder or run folder.", autocompletion=complete_recipe
+        ),
+    ],
     overrides: Overrides = None,
     compare: Annotated[
         str | None, typer.Option("--compare", metavar="OTHER", help="Compare with this recipe or model.")

@@ -6,10 +6,15 @@ from typing import Annotated
 
 import typer
 
+from mtkit.cli.options import complete_key
+
 
 def keys(
     prefix: Annotated[
-        str, typer.Argument(metavar="PREFIX", help="Path or name of a key, such as training.optimiser.")
+        str,
+        typer.Argument(
+            metavar="PREFIX", help="Path or name of a key, such as training.optimiser.", autocompletion=complete_key
+        ),
     ] = "",
     markdown: Annotated[bool, typer.Option("--markdown", help="Print all keys as Markdown.")] = False,
 ) -> None:

@@ -22,6 +22,7 @@ from mtkit.cli.options import (
     TestFiles,
     TgtLang,
     ValidFiles,
+    complete_recipe,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +32,11 @@ if TYPE_CHECKING:
 def run(
     recipe: Annotated[
         str,
-        typer.Argument(metavar="RECIPE|SRC TGT", help="YAML file or built-in name; or two text files, line by line."),
+        typer.Argument(
+            metavar="RECIPE|SRC TGT",
+            help="YAML file or built-in name; or two text files, line by line.",
+            autocompletion=complete_recipe,
+        ),
     ],
     overrides: Overrides = None,
     run_dir: RunDir = None,
@@ -68,8 +73,13 @@ def run(
     # before torch is imported, so that errors appear at once
     draft = None if _are_texts(recipe, words, has_options) else read(recipe, words)
 
+    from mtkit.cli.printing import print_notes
+
+    text = f"{recipe} and {words[0]}" if draft is None else f"the training text of {draft.recipe.name}"
+    print_notes([f"reading {text} ..."])  # before what takes seconds
+
     from mtkit.cli.display import open_display
-    from mtkit.cli.printing import print_lines, print_notes
+    from mtkit.cli.printing import print_lines, print_results
     from mtkit.hardware import on_device, tune_malloc
     from mtkit.pipeline import stages
     from mtkit.pipeline.choices import choose_for_run
@@ -91,7 +101,7 @@ def run(
             return
         with open_display() as display:
             report = stages.run_stages(chosen, run_dir=run_dir, fresh=fresh, display=display, started=limits.started)
-        print_lines(report.lines)
+        print_results([], notes=report.lines)
 
 
 def _are_texts(first: str, words: list[str], has_options: bool) -> bool:

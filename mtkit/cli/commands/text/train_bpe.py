@@ -74,13 +74,13 @@ def train_bpe(
         draft = read_recipe(recipe, files or [], allow_commands=True)
 
         from mtkit.cli.display import open_display
-        from mtkit.cli.printing import print_lines
+        from mtkit.cli.printing import print_results
         from mtkit.pipeline import stages
         from mtkit.pipeline.choices import choose_for_run
 
         with open_display() as display:
             report = stages.train_tokenizer(choose_for_run(draft, run_dir=run_dir), run_dir=run_dir, display=display)
-        print_lines(report.lines)
+        print_results([], notes=report.lines)
         return
     if run_dir is not None:
         raise UsageError("train-bpe: --run-dir needs --recipe; with FILE... use -o PREFIX")

@@ -132,4 +132,4 @@ def finetune(
         print_lines([report.choice, ""])
     print_results(report.tables, form, content=report.content)
     if form is None or form == "text":
-        print_lines(report.lines)
+        print_results([], notes=report.lines)

@@ -29,7 +29,7 @@ def train(
     draft = read_recipe(recipe, overrides or [], allow_commands=allow_commands or dry_run)
 
     from mtkit.cli.display import open_display
-    from mtkit.cli.printing import print_lines, print_notes
+    from mtkit.cli.printing import print_lines, print_notes, print_results
     from mtkit.hardware import on_device, tune_malloc
     from mtkit.pipeline import stages
     from mtkit.pipeline.choices import choose_for_run
@@ -46,4 +46,4 @@ def train(
             return
         with open_display() as display:
             report = stages.train_stages(chosen, run_dir=run_dir, fresh=fresh, display=display, started=limits.started)
-        print_lines(report.lines)
+        print_results([], notes=report.lines)
