@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from mtkit.display import fold, printable
+from mtkit.display import fold, in_current_folder, printable
 
 if TYPE_CHECKING:
     from mtkit.display import Table, TableFormat
@@ -90,7 +90,7 @@ def print_results(
             print_notes(notes)
         else:
             mark = {"markdown": "- ", "latex": "% "}.get(form or "", "")
-            lines = [printable(f"{mark}{note}") for note in notes]
+            lines = [printable(in_current_folder(f"{mark}{note}")) for note in notes]
             print_data(lines if width is None or mark else (part for line in lines for part in fold(line, width)))
     if json_file is not None and json_file != STDOUT:
         from mtkit.io.files import write_json

@@ -9,7 +9,7 @@ from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 
-from mtkit.display import Table
+from mtkit.display import Table, in_current_folder
 from mtkit.evaluation.comparison import compare, score_table, signature_lines
 from mtkit.evaluation.score import metrics_of_run
 from mtkit.finetuning.choice import AFTER, BEFORE, MIXTURE, ModelChoice, tuned_model
@@ -90,7 +90,7 @@ def report(
             hyps, [ref], metrics, tgt_lang=lang, tokenize=scoring.tokenize, lowercase=scoring.lowercase
         )
         table = score_table(comparison.scores, label="model", p_values=comparison.p_values, best=comparison.best())
-        title = f"{name}: {len(src):,} lines of {files.src}; p against the model before"
+        title = f"{name}: {len(src):,} lines of {in_current_folder(str(files.src))}; p against the model before"
         tables.append(replace(table, title=title))
         content[name] = comparison.as_dict()
         changed = changed_lines(src, hyps[BEFORE], hyps[AFTER], ref)

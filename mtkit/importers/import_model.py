@@ -21,11 +21,11 @@ from mtkit.importers.foreign_folder import GENERATION, ForeignFolder, download, 
 from mtkit.importers.generation import never_generated, renormalises, search_config
 from mtkit.importers.marian_npz import MarianFolder
 from mtkit.importers.vocabulary import TOKENIZER_SETTINGS, ForeignTokenizers, LanguagePair
+from mtkit.io.finite import check_finite
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import CONFIG, require_replaceable
 from mtkit.model_folder.folder import ModelMetadata, weight_types, write_model
 from mtkit.model_folder.model_card import licence_note, model_card
-from mtkit.model_folder.weights_file import check_finite
 from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.recipe import schema
 from mtkit.recipe.located import with_location

@@ -13,6 +13,7 @@ README.md            the model card
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from mtkit.hardware import require_thread_memory
 from mtkit.inference.packed_model import transformer_weights
 from mtkit.inference.support import unsupported_model_key
 from mtkit.io.files import atomic_folder, hash_file, require_utf8_name, translate_read_errors, write_bytes, write_text
+from mtkit.io.finite import check_finite
 from mtkit.model_folder.adapter_folder import read_adapter
 from mtkit.model_folder.config_file import (
     CONFIG,
@@ -43,7 +45,7 @@ from mtkit.model_folder.config_file import (
     write_config,
 )
 from mtkit.model_folder.safetensors_file import Arrays
-from mtkit.model_folder.weights_file import Storage, TensorType, check_finite, quantise_tensors, read_weights
+from mtkit.model_folder.weights_file import Storage, TensorType, quantise_tensors, read_weights
 from mtkit.models.config import ModelConfig
 from mtkit.recipe import schema
 from mtkit.recipe.located import with_location
@@ -222,13 +224,14 @@ def find_model(path: Path) -> Path:
     Raises:
         MissingInputError: there is none; the message says what is missing.
         DamagedError: there are weights, but no metadata.
-        UsageError: the path is the folder of an exported model, or not UTF-8.
+        UsageError: the path is the folder of an exported model or of another program's, or not UTF-8.
     """
     require_utf8_name(path)
     if (path / EXPORTED).is_file():
         raise UsageError(f"{path}: exported for another program; give the model folder that it was exported from")
     for folder in (path, path / "model"):
         if (folder / CONFIG).is_file():
+            require_own_model(folder)
             return folder
     if (path / "model" / WEIGHTS).is_file():
         raise DamagedError(f"{path / 'model' / CONFIG}: no such file, but a model has one", REMEDY)
@@ -241,7 +244,30 @@ def find_model(path: Path) -> Path:
             f"{path}: this run has no model yet, since its training is not finished; continue with "
             f"mtkit train {shlex.quote(str(path / 'recipe.yaml'))} --run-dir {shlex.quote(str(path))}"
         )
+    if path.is_dir() and any(path.glob("*.npz")):
+        raise UsageError(_IMPORT.format(folder=path, quoted=shlex.quote(str(path))))
     raise MissingInputError(f"{path}: neither a model folder nor a run folder; it has no {CONFIG}")
+
+
+_IMPORT = "{folder}: a model of another program; import it first: mtkit import {quoted} -o DIR, and give DIR"
+
+
+def require_own_model(folder: Path) -> None:
+    """Refuse a folder whose config.json is of another program, such as transformers.
+
+    Raises:
+        UsageError: it is.
+    """
+    try:
+        fields = json.loads((folder / CONFIG).read_bytes())
+    except (OSError, ValueError):  # reported where the model is read
+        return
+    if isinstance(fields, dict) and not fields.keys() & {"mtkit", "format", "crc32"} and fields.keys() & _OF_OTHERS:
+        raise UsageError(_IMPORT.format(folder=folder, quoted=shlex.quote(str(folder))))
+
+
+# keys of config.json of transformers and CTranslate2
+_OF_OTHERS = {"model_type", "architectures", "transformers_version", "decoder_start_token", "add_source_eos"}
 
 
 def read_metadata(folder: Path) -> ModelMetadata:

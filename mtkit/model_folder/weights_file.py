@@ -89,21 +89,6 @@ def num_parameters(path: Path) -> int:
     return sum(int(np.prod(shape)) for _, shape in stored.values())
 
 
-def check_finite(weights: Mapping[str, NDArray[Any]], path: Path) -> None:
-    """Check the weights of a model: two passes over their memory.
-
-    Raises:
-        DataError: a weight is NaN or infinite; the message names its file and the first tensor.
-    """
-    for name, array in weights.items():
-        is_float = array.size and np.issubdtype(array.dtype, np.floating)
-        if is_float and not (np.isfinite(array.min()) and np.isfinite(array.max())):  # NaN is the least and the largest
-            raise DataError(
-                f"{path}: the tensor {name} contains NaN or infinity, so that the model cannot translate; its training "
-                "failed, train it again or choose another model"
-            )
-
-
 def quantise_tensors(tensors: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]:
     """Tensors as they are stored.
 

@@ -55,10 +55,14 @@ def average_models(checkpoints: Sequence[Path], folder: Path) -> None:
     metadata, tokenizers, lexicon = _metadata(sources[0])
     tensors = merge_low_rank(average_checkpoints(sources))
     for source in sources[1:]:
-        if not (source / CONFIG).is_file() and not RunFolder(source.resolve().parent.parent).recipe.is_file():
-            continue  # a checkpoint outside a run folder does not say how its weights are used
-        other_metadata, other_tokenizers, _ = _metadata(source)
-        _require_same_model(metadata, sources[0], other_metadata, source)
+        run = RunFolder(source.resolve().parent.parent)
+        if (source / CONFIG).is_file() or run.recipe.is_file():
+            other_metadata, other_tokenizers, _ = _metadata(source)
+            _require_same_model(metadata, sources[0], other_metadata, source)
+        elif run.tokenizer.is_dir():  # without a recipe, a checkpoint does not say how its weights are used
+            other_tokenizers = TokenizerPair.load(run.tokenizer)
+        else:
+            continue
         if other_tokenizers.hash() != tokenizers.hash():
             raise DataError(
                 f"{source}: its vocabularies differ from those of {sources[0]}, so equal ids are different tokens; "

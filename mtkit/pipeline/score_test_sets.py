@@ -28,6 +28,7 @@ from mtkit.translate.load import load_translator
 from mtkit.translate.translator import Translator
 
 EMBEDDED = "embedded"  # test set of the corpus in the package
+UNTRAINED_BLEU = 3
 NUM_EXAMPLES = 6  # sentences in the summary
 DECODING_FIELDS = {"beam_size", "compute_type", "seconds"}  # of a test set in report.json, besides its scores
 
@@ -215,6 +216,8 @@ def summary_lines(run: Run, scores: dict[str, Scores]) -> list[str]:
     for name, of_test in scores.items():
         values = "  ".join(f"{REPORTED[metric].heading} {score.value:.1f}" for metric, score in of_test.values.items())
         lines.append(f"{name}: {values}")
+    if any(of.values["bleu"].value < UNTRAINED_BLEU for of in scores.values() if "bleu" in of.values):
+        lines.append(f"BLEU below {UNTRAINED_BLEU} is no translation yet: train longer (--budget), or on more text")
     signatures = {s.signature: metric for of_test in scores.values() for metric, s in of_test.values.items()}
     lines += [f"  {REPORTED[metric].heading}: {signature}" for signature, metric in signatures.items()]
     if scores:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.errors import DataError, MissingInputError
+from mtkit.io.finite import check_finite
 from mtkit.training.checkpoints.checkpoint import verify_checkpoint
 from mtkit.training.checkpoints.tensor_file import read_tensors
 from mtkit.training.config import EMAConfig
@@ -92,14 +93,10 @@ def translation_weights(path: Path) -> dict[str, Tensor]:
         raise MissingInputError(f"{path}: neither a checkpoint nor a model folder; it has no model.safetensors")
     weights: dict[str, Tensor] = {}
     for file in files:
-        for name, tensor in read_tensors(file).items():
-            is_number = tensor.is_floating_point() and tensor.numel() > 0
-            if is_number and not bool(torch.stack(tensor.aminmax()).isfinite().all()):  # one pass over its memory
-                raise DataError(
-                    f"{file}: the tensor {name} contains NaN or infinity, so that the model cannot translate; its "
-                    "training failed, train it again or choose another model"
-                )
-            weights[name] = tensor
+        tensors = read_tensors(file)
+        floats = {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
+        check_finite({name: tensor.float().numpy() for name, tensor in floats.items()}, file)
+        weights |= tensors
     return weights
 
 

@@ -12,7 +12,7 @@ from safetensors import safe_open
 
 from mtkit import __version__
 from mtkit.corpus.order.batch import collate
-from mtkit.errors import DamagedError, DataError, FormatError, MissingInputError
+from mtkit.errors import DamagedError, DataError, FormatError, MissingInputError, UsageError
 from mtkit.io.records import read_record, write_record
 from mtkit.model_folder.config_file import FORMAT, verify_model
 from mtkit.model_folder.folder import ModelMetadata, find_model, read_model, write_model
@@ -265,3 +265,22 @@ def test_weights_of_another_model(tmp_path: Path, tokenizers: TokenizerPair) -> 
     change(tmp_path / "m", model={**fields["model"], "d_ff": 16})
     with pytest.raises(DataError, match=r"the weights do not match the model: .* is \[.*\], the model has \["):
         read_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"config.json": '{"model_type": "marian", "d_model": 64}', "model.safetensors": ""},
+        {"config.json": '{"architectures": ["M2M100ForConditionalGeneration"]}'},
+        {"config.json": '{"add_source_eos": true, "decoder_start_token": "<s>"}', "model.bin": ""},
+        {"model.npz": "", "decoder.yml": ""},
+    ],
+    ids=["transformers", "architectures", "ctranslate2", "marian"],
+)
+def test_a_model_of_another_program_is_to_be_imported(tmp_path: Path, files: dict[str, str]) -> None:
+    folder = tmp_path / "their model"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    with pytest.raises(UsageError, match=r"a model of another program; import it first: mtkit import '.*/their model'"):
+        find_model(folder)
