@@ -15,6 +15,7 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.pipeline.average import average_models
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
+from mtkit.training.checkpoints.checkpoint import Checkpoint, write_checkpoint
 from mtkit.training.weights import weights
 from tests.toy.models import sentences
 
@@ -38,6 +39,13 @@ def test_models_with_different_vocabularies_of_equal_size_are_refused(
     with pytest.raises(DataError, match="b: its vocabularies differ from those of"):
         average_models([one, other], tmp_path / "refused")
     assert not (tmp_path / "refused").exists()
+    checkpoint = tmp_path / "run/checkpoints/update-1"  # of a run that has a tokenizer and no recipe
+    checkpoint.parent.mkdir(parents=True)
+    write_checkpoint(Checkpoint({"model": dict(weights(loaded.model))}, {}), checkpoint)
+    average_models([one, checkpoint], tmp_path / "unknown")
+    (tmp_path / "tokenizer").rename(tmp_path / "run/tokenizer")
+    with pytest.raises(DataError, match="update-1: its vocabularies differ from those of"):
+        average_models([one, checkpoint], tmp_path / "refused")
 
 
 def test_models_that_use_weights_of_equal_shape_in_another_way_are_refused(toy_model, tmp_path: Path) -> None:

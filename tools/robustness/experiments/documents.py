@@ -76,7 +76,6 @@ def _tokenize(lab: Lab, seed: int) -> Ending:
 
 def check_tokenizer(model: str, seed: str) -> int:
     """Compare texts with those that their ids give, where the vocabulary has their characters."""
-    from mtkit.text.normalise import normalise
     from mtkit.text.subword.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(Path(model))
@@ -84,7 +83,7 @@ def check_tokenizer(model: str, seed: str) -> int:
     ids = tokenizer.encode(content)
     for line, own in zip(content, ids, strict=True):
         back = tokenizer.decode([own])[0]
-        expected = normalise(line, tokenizer.normalisation).replace("▁", "\u2582")
+        expected = tokenizer.normalise(line).replace("▁", "\u2582")
         if tokenizer.vocab.unk not in own and back.strip() != expected.strip() and "▁" not in line:
             sys.stderr.write(f"{line!r} becomes {back!r}\n")
             return 1
@@ -113,7 +112,7 @@ def _preprocess(lab: Lab, seed: int) -> Ending:
 def check_store(store: str, *texts: str) -> int:
     """Compare the texts of a store with the lines that it was made from; the others must be counted."""
     from mtkit.corpus.store import SIDES, Store
-    from mtkit.text.normalise import normalise, plain
+    from mtkit.text.normalise import TextForm, plain
 
     corpus = Store(Path(store))
     for side, path in zip(SIDES, texts, strict=True):
@@ -121,7 +120,7 @@ def check_store(store: str, *texts: str) -> int:
         for sample in range(len(corpus)):
             # a line may end with CRLF, and begin with the byte order mark of a file that was joined
             line = content[corpus.line(sample) - 1].removesuffix("\r").removeprefix("\ufeff")
-            if corpus.text(side, sample) != normalise(plain(line, keep_no_break=side == "tgt"), "identity"):
+            if corpus.text(side, sample) != TextForm().normalise(plain(line, keep_no_break=side == "tgt")):
                 sys.stderr.write(f"{path}:{corpus.line(sample)}: {line!r} became {corpus.text(side, sample)!r}\n")
                 return 1
     dropped = sum(corpus.manifest.report["dropped"].values())
