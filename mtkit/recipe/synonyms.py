@@ -67,6 +67,7 @@ _TABLE = (
     ("tokenizer.dropout bpe_dropout sampling subword_alpha subword_nbest sampling_alpha",
      "tokenizer.subword_regularization",
      "BPE-dropout's p, or unigram's alpha"),
+    ("augmentation data_augmentation case_augmentation augment", "tokenizer.robustness", "lower case, title case, ..."),
     ("do_lower_case lower uncased", "tokenizer.lowercase", ""),
     ("normalization nfkc", "tokenizer.normalisation", ""),
     # model

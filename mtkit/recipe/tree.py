@@ -14,7 +14,8 @@ from typing import Any, get_args
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.recipe import schema
 from mtkit.recipe.located import COMMAND_LINE, LocatedValue, Origin, with_location
-from mtkit.recipe.paths import expand_path, to_plain
+from mtkit.recipe.paths import builtin_files, expand_path, to_plain
+from mtkit.recipe.suggestions import suggest
 from mtkit.recipe.type_hints import walk_keys
 from mtkit.search.config import SearchConfig
 
@@ -71,8 +72,6 @@ def read_tree(path: Path, errors: list[str]) -> LocatedValue:
         if not isinstance(base.value, str):
             raise RecipeError(f"{base.origin.location}: base: {base.to_plain()!r} is not a path")
         path = base_path(base)
-        if not path.exists():
-            raise MissingInputError(f"{base.origin.location}: base: {base.value}: no such recipe")
         seen.append(path.resolve())
         if seen[-1] in seen[:-1]:
             cycle = " -> ".join(each.name for each in seen[seen.index(seen[-1]) :])
@@ -83,15 +82,23 @@ def read_tree(path: Path, errors: list[str]) -> LocatedValue:
 
 
 def base_path(base: LocatedValue) -> Path:
-    """Return the path of a `base:` recipe.
+    """Return the path of a `base:` recipe, a file or the name of a built-in one.
 
     Raises:
         RecipeError: it has a variable that is not set.
+        MissingInputError: there is no such recipe.
     """
+    builtin = builtin_files("recipe")
+    if base.value in builtin:
+        return builtin[base.value]
     try:
-        return base.origin.folder / expand_path(base.value)
+        path = base.origin.folder / expand_path(base.value)
     except ValueError as error:
         raise RecipeError(f"{base.origin.location}: base: {error}") from error
+    if not path.exists():
+        hint = suggest(base.value, list(builtin))
+        raise MissingInputError(f"{base.origin.location}: base: {base.value}: no such recipe{hint}")
+    return path
 
 
 def merge(base: LocatedValue, top: LocatedValue) -> LocatedValue:

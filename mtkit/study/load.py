@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated
 
 from mtkit.config import Limits, config
-from mtkit.errors import MissingInputError, RecipeError
+from mtkit.errors import RecipeError
 from mtkit.recipe.located import LocatedValue, Origin
-from mtkit.recipe.paths import builtin_files, resolve_recipe_path
+from mtkit.recipe.paths import resolve_recipe_path
 from mtkit.recipe.recipe import build_recipe, forbid_commands
 from mtkit.recipe.schema import build
 from mtkit.recipe.sections import Recipe
@@ -152,7 +152,7 @@ def _recipes(config: StudyConfig, tree: LocatedValue, *, allow_commands: bool) -
         RecipeError: a recipe is invalid; the message lists the errors of all variants, each error once.
     """
     shared_errors: list[str] = []
-    base = read_tree(_base_path(tree.value["base"]), shared_errors)
+    base = read_tree(base_path(tree.value["base"]), shared_errors)
     grid = [nested(path, values[0]) for path, values in config.grid.items()]
     partial = {name: nest_dotted_keys(variant, shared_errors) for name, variant in config.variants.items()}
     shared = nest_dotted_keys(config.common, shared_errors)
@@ -164,7 +164,7 @@ def _recipes(config: StudyConfig, tree: LocatedValue, *, allow_commands: bool) -
         located = tree.value["recipes"].value
         variants = variants if config.variants or config.grid else {}
         for name in config.recipes:
-            variants[name] = merge(read_tree(_base_path(located[name]), shared_errors), shared)
+            variants[name] = merge(read_tree(base_path(located[name]), shared_errors), shared)
     recipes: dict[str, Recipe] = {}
     variants_of_error: dict[str, list[str]] = {}
     for name, variant in variants.items():
@@ -201,18 +201,6 @@ def _section_errors(section: LocatedValue, name: str) -> Iterator[str]:
     for path, reason in _RESERVED_KEYS.items():
         if (inner := section.at(path)) is not None:
             yield f"{inner.origin.location}: {path}: {reason}"
-
-
-def _base_path(base: LocatedValue) -> Path:
-    builtin = builtin_files("recipe")
-    path = base_path(base)
-    if base.value in builtin:
-        return builtin[base.value]
-    if path.is_file():
-        return path
-    raise MissingInputError(
-        f"{base.origin.location}: base: {base.value}: no such recipe{suggest(base.value, list(builtin))}"
-    )
 
 
 def _check_names(config: StudyConfig, tree: LocatedValue, recipes: Mapping[str, Recipe]) -> None:

@@ -241,6 +241,7 @@ def test_missing_and_circular_bases(tmp_path: Path) -> None:
     path = written(tmp_path / "x.yaml", "name: a\nbase: y.yaml\n")
     with pytest.raises(MissingInputError, match=r"x.yaml:2: base: y.yaml: no such recipe"):
         load_recipe(str(path))
+    assert load_recipe(str(written(tmp_path / "z.yaml", "base: quickstart\n"))).tokenizer.vocab_size == 2000
     written(tmp_path / "y.yaml", "base: x.yaml\n")
     assert "y.yaml:1: base: circular: x.yaml -> y.yaml -> x.yaml" in error(path)
     written(path, "base: 3\n")
