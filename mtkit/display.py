@@ -192,6 +192,8 @@ def _fit(
         min(wide, MIN_FOLDED) if text else max(map(columns_of, (*heading.split(), *cells)), default=0)
         for wide, heading, text, cells in zip(natural, headings, is_text, cells_of, strict=True)
     ]
+    if is_text[0]:  # names are not broken, so that they can be copied
+        least[0] = min(natural[0], max((columns_of(word) for cell in cells_of[0] for word in cell.split()), default=0))
     if sum(least) > room:
         return None
     for index in sorted(range(len(least)), key=lambda index: (not is_text[index], natural[index])):

@@ -237,14 +237,14 @@ def _no_such_option(option: str, error: typer.BadParameter) -> str:
     begun = [each for each in options if len(option) > 3 and each.startswith(option)]
     if match := begun or difflib.get_close_matches(option, options, n=1, cutoff=MISSPELT):
         return f"{problem}; did you mean {match[0]}?"
-    if len(option) > 3 and (keys := _recipe_keys(option, options, error)):
-        return f"{problem}; {keys}"
     if (parts := main_parts(option[2:])) and (equal := [each for each in options if main_parts(each[2:]) == parts]):
         return f"{problem}; did you mean {equal[0]}?"
     if others := _commands_with(option) if command else []:
         return (
             f"{problem}; {' and '.join(f'mtkit {each}' for each in others)} {'have' if len(others) > 1 else 'has'} it"
         )
+    if len(option) > 3 and (keys := _recipe_keys(option, options, error)):
+        return f"{problem}; {keys}"
     match = difflib.get_close_matches(option, options, n=1, cutoff=0.7)
     return problem + (f"; did you mean {match[0]}?" if match else "")
 
@@ -258,19 +258,21 @@ def _commands_with(option: str) -> list[str]:
 
 def _recipe_keys(option: str, options: Sequence[str], error: typer.BadParameter, *, exact: bool = False) -> str:
     """Keys that an option of another program stands for, such as --epochs, if the command takes them; else nothing."""
-    takes_keys = error.ctx is not None and any("key=value" in str(each.metavar) for each in error.ctx.command.params)
-    if not takes_keys and "--set" not in options:
-        return ""
     from mtkit.recipe.sections import Recipe
     from mtkit.recipe.suggestions import keys_of_option
 
+    takes_keys = error.ctx is not None and any("key=value" in str(each.metavar) for each in error.ctx.command.params)
+    sections = [] if takes_keys else ["search"] if "--set" in options else ["none"]
+    keys = keys_of_option(option, Recipe, sections, exact=exact)
     if takes_keys:
-        keys = keys_of_option(option, Recipe, exact=exact)
         return f"keys of a recipe are arguments: {' or '.join(f'{key}=VALUE' for key in keys)}" if keys else ""
-    keys = keys_of_option(option, Recipe, ["search"], exact=exact)
     if own := [name for key in keys if (name := f"--{key.rpartition('.')[2].replace('_', '-')}") in options]:
         return f"give {own[0]}"
-    return f"give --set {' or --set '.join(f'{key}=VALUE' for key in keys)}" if keys else ""
+    if keys:
+        return f"give --set {' or --set '.join(f'{key}=VALUE' for key in keys)}"
+    of_training = keys_of_option(option, Recipe, ["training", "model"], exact=True) if exact else []
+    of_training = [key for key in of_training if key.count(".") == 1]  # the lower ones have common names
+    return f"a recipe has it: mtkit train RECIPE {of_training[0]}=VALUE" if of_training else ""
 
 
 def _extra_arguments(words: Sequence[str], error: typer.BadParameter) -> str:

@@ -73,10 +73,11 @@ def run(
     # before torch is imported, so that errors appear at once
     draft = None if _are_texts(recipe, words, has_options) else read(recipe, words)
 
-    from mtkit.cli.printing import print_notes
+    from mtkit.cli.printing import is_terminal, print_notes
 
     text = f"{recipe} and {words[0]}" if draft is None else f"the training text of {draft.recipe.name}"
-    print_notes([f"reading {text} ..."])  # before what takes seconds
+    if is_terminal():
+        print_notes([f"reading {text} ..."])  # before what takes seconds
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines, print_results
