@@ -142,7 +142,7 @@ def read_language_model(
             "language_model"
         )
     ours, theirs = stored.tokenizers.tgt, translation.tokenizers.tgt
-    is_same = (ours.hash(), ours.normalisation) == (theirs.hash(), theirs.normalisation)
+    is_same = (ours.hash(), ours.form) == (theirs.hash(), theirs.form)
     if options.mode == "fusion" and not is_same:
         raise DataError(
             f"{stored.folder}: its vocabulary differs from the target vocabulary of {translation.folder}; train it "
