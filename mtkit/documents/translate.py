@@ -46,7 +46,12 @@ class LineTranslation(Protocol):
         ...
 
 
-_NO_TEXT = re.compile(r"(?is)<(script|style)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]*>?|&\w+;")
+_NO_TEXT = re.compile(
+    r"(?is)<(script|style)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)"
+    # of spreadsheets and charts
+    r"|<((?:\w+:)?(?:f|v|formatCode|(?:odd|even|first)(?:Header|Footer)))(?=[\s>])[^<>]*(?<!/)>[^<]*</\2\s*>"
+    r"|<[^<>]*>?|&\w+;"
+)
 Translate = Callable[[Iterable[str]], Iterator[LineTranslation]]
 
 

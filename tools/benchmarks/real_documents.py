@@ -4,12 +4,12 @@
 
 Of the files below the folders whose names end like those of documents, the same ones in every run are taken: at most a
 number of each format, of up to 512 KiB, no two with the same content. Each is translated twice: into itself, which must
-give the same bytes for the formats whose text is replaced (the members of .docx), and into capitals, which a second
-reader compares (tests/unit/documents/test_second_readers.py: html.parser, markdown-it-py, pysubs2, polib and
-`msgfmt -c`, lxml and `xmllint`, csv, json; python-docx here). A file that the second reader does not read as it is, or
-that is refused, is counted as that; a difference is said if the command would name a place that is a guess. Texts that
-are nothing but URLs, placeholders, code and the like are translated here as well, so that the second reader finds all
-text in capitals; stderr counts them, and lists those that have two words beside each other.
+give the same bytes for the formats whose text is replaced (the members of archives), and into capitals, which a second
+reader compares (tests/unit/documents/test_second_readers.py: html.parser, markdown-it-py, pysubs2, polib and `msgfmt
+-c`, lxml and `xmllint`, csv, json; python-docx, python-pptx and openpyxl here). A file that the second reader does not
+read as it is, or that is refused, is counted as that; a difference is said if the command would name a place that is a
+guess. Texts that are nothing but URLs, placeholders, code and the like are translated here as well, so that the second
+reader finds all text in capitals; stderr counts them, and lists those that have two words beside each other.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import mtkit.documents.translate
 from mtkit.errors import MtkitError
 from tests.unit.documents.generated import members, same, translate
-from tests.unit.documents.test_second_readers import CHECKS, check_md
+from tests.unit.documents.test_second_readers import CHECKS, ZIPPED, check_md, squeezed
 
-SUFFIXES = {"xliff": "xlf", "htm": "html", "markdown": "md", "pot": "po"}
-ADDS_TEXT = ("po", "xlf", "tmx")
+SUFFIXES = {"xliff": "xlf", "htm": "html", "markdown": "md", "pot": "po", "ssa": "ass", "odp": "odt"}
+ADDS_TEXT = ("po", "xlf", "tmx", "arb")
 MAX_BYTES = 512 << 10
 OUTCOMES = (
     "as it should be",
@@ -79,7 +79,9 @@ def main() -> None:
 def outcome(suffix: str, path: Path) -> str:
     """The outcome of one document."""
     before = path.read_bytes()
-    check = {**CHECKS, "docx": check_docx, "md": partial(check_md, read=str.upper)}[suffix]  # labels of links stay
+    own = {"docx": check_docx, "md": partial(check_md, read=str.upper)}  # labels of links stay
+    own |= {each: partial(check_archive, suffix=each) for each in ZIPPED}
+    check = {**CHECKS, **own}[suffix]
     with tempfile.TemporaryDirectory() as folder:
         source, output = Path(folder) / f"a.{suffix}", Path(folder) / f"b.{suffix}"
         source.write_bytes(before)
@@ -90,7 +92,7 @@ def outcome(suffix: str, path: Path) -> str:
         except MtkitError as error:
             return note("refused", path, error)
         after = output.read_bytes()
-    read = members if suffix == "docx" else bytes
+    read = members if suffix in ("docx", *ZIPPED) else bytes
     if suffix not in ADDS_TEXT and read(copied) != read(before):
         return note("other bytes", path, "")
     try:
@@ -107,6 +109,47 @@ def note(result: str, path: Path, error: object) -> str:
     message = " ".join(str(error).split())[:300]
     print(f"{result}: {path}: {type(error).__name__} {message!a}", file=sys.stderr)
     return result
+
+
+def check_archive(before: bytes, after: bytes, suffix: str) -> None:
+    """Compare members: tags and attributes are the same, texts the same or raised; and what a library reads."""
+    from lxml import etree
+
+    old, new = members(before), members(after)
+    assert list(new) == list(old)
+    for name in old:
+        if old[name] != new[name]:
+            both = [list(etree.fromstring(each[name]).iter("{*}*")) for each in (old, new)]
+            tags, new_tags = ([(each.tag, without_space(each)) for each in elements] for elements in both)
+            assert new_tags == tags, name
+            texts = [squeezed("".join(elements[0].itertext())) for elements in both]
+            assert texts[1].upper() == texts[0].upper(), name
+    if suffix in READERS:
+        assert READERS[suffix](after) == [text.upper() for text in READERS[suffix](before)]
+
+
+def without_space(element) -> dict[str, str]:
+    """The attributes of an element, without `xml:space`, which a text with outer spaces needs."""
+    return {name: value for name, value in element.attrib.items() if not name.endswith("}space")}
+
+
+def slide_texts(content: bytes) -> list[str]:
+    """The texts of the shapes of all slides."""
+    import pptx
+
+    shapes = [shape for slide in pptx.Presentation(io.BytesIO(content)).slides for shape in slide.shapes]
+    return [squeezed(shape.text_frame.text) for shape in shapes if shape.has_text_frame]
+
+
+def cell_texts(content: bytes) -> list[str]:
+    """The texts of the cells of all sheets that are no formulas."""
+    import openpyxl
+
+    cells = [cell for sheet in openpyxl.load_workbook(io.BytesIO(content)) for row in sheet for cell in row]
+    return [cell.value for cell in cells if cell.data_type == "s" and isinstance(cell.value, str)]
+
+
+READERS = {"pptx": slide_texts, "xlsx": cell_texts}
 
 
 def check_docx(before: bytes, after: bytes) -> None:

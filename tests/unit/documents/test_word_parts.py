@@ -13,7 +13,7 @@ import pytest
 
 from mtkit.errors import DataError
 from tests.toy.sampling import seeds
-from tests.unit.documents.generated import Writer, members, translate
+from tests.unit.documents.generated import SPREADSHEET, Writer, members, office_types, translate, zipped
 
 SEEDS = seeds(20, 220)
 
@@ -77,6 +77,28 @@ def test_a_word_document_of_another_namespace(tmp_path: Path) -> None:
         archive.writestr("word/document.xml", '<w:document xmlns:w="http://x"><w:q>a dog</w:q></w:document>')
     with pytest.raises(DataError, match="has letters"):
         translate(tmp_path / "a.docx", tmp_path / "b.docx")
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        '<c r="A1"><f>SUM(B1:B9)</f><v>3</v></c>',
+        '<c r="A1"><f t="shared" si="0"/><v>3</v></c><c r="B1"><f>LEN("dog")</f><v>3</v></c>',
+        '<c r="A1" t="str"><f>A2</f><v>dog</v></c>',
+    ],
+)
+def test_a_spreadsheet_of_numbers_and_formulas_is_copied(cells: str, tmp_path: Path) -> None:
+    sheet = f"<sheetData><row>{cells}</row></sheetData><headerFooter><oddHeader>&amp;C&amp;A</oddHeader></headerFooter>"
+    content = zipped(
+        {
+            "[Content_Types].xml": office_types({"xl/sheet.xml": "spreadsheetml.worksheet"}),
+            "xl/sheet.xml": f'<worksheet xmlns="{SPREADSHEET}">{sheet}</worksheet>',
+        }
+    )
+    (tmp_path / "a.xlsx").write_bytes(content)
+    report = translate(tmp_path / "a.xlsx", tmp_path / "b.xlsx")
+    assert report.sentence() == "0 texts translated; there is none in a place that is translated"
+    assert members((tmp_path / "b.xlsx").read_bytes()) == members(content)
 
 
 def test_no_text_of_other_formats_is_said(tmp_path: Path) -> None:
