@@ -93,6 +93,7 @@ class RangeTest:
             self._run.notify("range test", f"learning rate {first:.2g}; the budget has no time for trials")
             reason = "a tenth of the rate of a training from random weights: the budget has no time for a range test"
             return first, reason
+        self._run.begin("range test", "short trainings measure learning rates")
         for rate, loss in search_rates(self._loss, first):
             losses[rate] = loss
             elapsed = time.perf_counter() - start

@@ -231,7 +231,7 @@ def as_markdown(groups: Sequence[KeyGroup]) -> str:
         "",
         "Every key of a recipe with its type and range, its default, its meaning and the reason of the default. This",
         "file is the output of `mtkit keys --markdown`; `mtkit keys PREFIX` lists a part. Each `kind` of a mapping has",
-        "its own keys.",
+        "its own keys, and its name alone stands for it with its defaults: `schedule: cosine`.",
     ]
     for group in groups:
         title = ", ".join(f"`{path}`" for path in group.paths if path) or "Sections"

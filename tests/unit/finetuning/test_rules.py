@@ -60,7 +60,11 @@ def test_a_range_test_has_the_trials_that_a_budget_has_time_for(
         return abs(rate - 4)
 
     sections = {"training": SimpleNamespace(adapter=None), "model": SimpleNamespace(d_model=RATE_TIMES_WIDTH)}
-    run = SimpleNamespace(recipe=SimpleNamespace(**sections), notify=lambda stage, note: notes.append(note))
+    run = SimpleNamespace(
+        recipe=SimpleNamespace(**sections),
+        begin=lambda stage, work: None,
+        notify=lambda stage, note: notes.append(note),
+    )
     vars(test).update(_run=run, _loss=loss, updates=20, _trial_seconds=10.0, _seconds_left=left)
     chosen, reason = test.result()
     assert (chosen, len(tried)) == (rate, trials)

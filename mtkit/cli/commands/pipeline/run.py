@@ -95,6 +95,8 @@ def run(
         if draft is None:
             path = _write_recipe(Path(recipe), words, options, run_dir, fresh=fresh and not dry_run)
             draft = read(str(path), words[1:])
+        if budget is not None and is_terminal():
+            print_notes([f"--budget {budget}: short trainings measure the speed of this machine ..."])
         chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh)
         if dry_run:
             print_lines([*describe_choices(chosen), dry_run_report(chosen)])
