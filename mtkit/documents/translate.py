@@ -327,5 +327,5 @@ def _place(unit: TextUnit, line: Marked, translation: LineTranslation) -> tuple[
     placed, certain = place_marks(line, target, links)
     order = [(mark.role, mark.name) for mark in line.marks]
     if unit.ordered and [(mark.role, mark.name) for mark in placed.marks] != order:
-        return place_in_order(line, target), False
+        return place_marks(line, target, links, in_order=True)[0], False
     return placed, certain

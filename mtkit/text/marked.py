@@ -134,7 +134,9 @@ class _Node:
     children: list[_Node] = field(default_factory=list)
 
 
-def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -> tuple[Marked, bool]:
+def place_marks(
+    source: Marked, target: str, links: Sequence[tuple[int, int]], *, in_order: bool = False
+) -> tuple[Marked, bool]:
     """Place the marks of a source in its translation.
 
     A pair surrounds the words that align with those inside it, of which it takes the stretch with most of them and
@@ -146,6 +148,7 @@ def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -
 
     Args:
         links: word alignment, pairs of indices (source word, target word); words are separated by white space.
+        in_order: the marks stay in their order.
 
     Returns:
         The translation with every mark of the source, nested; and whether all places are certain: found by alignment,
@@ -167,7 +170,7 @@ def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -
         if node.is_pair:
             opened.append(node)
     # Pairs move to the target from the outside in. Thousands of them may be nested, so that nothing recurses.
-    placement = _Placement(source.text, target, links)
+    placement = _Placement(source.text, target, links, in_order=in_order)
     for node in nodes:
         node.start, node.end = placement.find_range(node)
     if not placement.divide(nodes, sum(root.least for root in roots)):
@@ -193,8 +196,8 @@ def place_marks(source: Marked, target: str, links: Sequence[tuple[int, int]]) -
 class _Placement:
     """Places of marks in one translation."""
 
-    def __init__(self, source: str, target: str, links: Sequence[tuple[int, int]]) -> None:
-        self.source, self.target = source, target
+    def __init__(self, source: str, target: str, links: Sequence[tuple[int, int]], *, in_order: bool) -> None:
+        self.source, self.target, self.in_order = source, target, in_order
         self.src_words = [match.span() for match in _WORD.finditer(source)]
         self.tgt_words = [match.span() for match in _WORD.finditer(target)]
         self.src_starts, self.src_ends = ([word[side] for word in self.src_words] for side in (0, 1))
@@ -233,7 +236,8 @@ class _Placement:
 
         Each leaves to those behind it the units that they need.
         """
-        nodes.sort(key=lambda node: (node.start, node.end))
+        if not self.in_order:
+            nodes.sort(key=lambda node: (node.start, node.end))
         rest = sum(node.least for node in nodes)
         available = bisect_right(self.unit_ends, high)
         for node in nodes:

@@ -84,7 +84,13 @@ def test_a_translation_has_every_mark_nested_whatever_the_alignment(marked: Mark
     marked_texts(), st.text(alphabet="xyzé. ", max_size=30), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)))
 )
 def test_a_pair_with_words_keeps_one_if_the_translation_has_as_many_letters_as_pairs(marked: Marked, target, links):
-    placed, _ = place_marks(marked, target, links)
+    for in_order in (False, True):
+        placed, _ = place_marks(marked, target, links, in_order=in_order)
+        check_pairs(marked, placed, target)
+    assert [(m.role, m.name) for m in placed.marks] == [(m.role, m.name) for m in marked.marks]
+
+
+def check_pairs(marked: Marked, placed: Marked, target: str) -> None:
     if sum(map(str.isalnum, target)) >= sum(mark.role == "open" for mark in marked.marks):
         assert {name for name, text in contents(marked) if has_letters(text)} <= {
             name for name, text in contents(placed) if has_letters(text)
