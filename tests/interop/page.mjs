@@ -87,7 +87,7 @@ await check("hover shows the alignment", async (expect) => {
   await page.focus("#text");
   await page.keyboard.press("Control+Home");
   await page.keyboard.press("ArrowRight");
-  expect((await marked(page))[0] === "the", "the word of the text cursor is not marked");
+  await page.waitForFunction(() => String([...(CSS.highlights.get("linked") ?? [])][0]) === "the"); // of the text cursor
 });
 await check("a click shows other words, goes on with one, and keeps the focus", async (expect) => {
   await type(page, "the dog sees a big cat");
@@ -336,6 +336,8 @@ for (const [name, options] of Object.entries({
       await other.keyboard.press("ArrowLeft");
       const words = await other.locator("#translation .word").allTextContents();
       expect((await focused(other)) === words[1], "the left arrow does not lead to the next word");
+      const [all, last] = await Promise.all(["#translation", "#translation .word:focus"].map((each) => other.locator(each).boundingBox()));
+      expect(last.x + last.width > all.x + all.width - 60, "the text does not stand at the right");
     }
     await other.locator("#translation .word").first().hover();
     writeFileSync(`${pictures}/${name}.png`, await other.screenshot({ fullPage: true }));

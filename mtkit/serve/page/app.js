@@ -73,9 +73,10 @@ function keepState() {
   remember(sessionStorage, "page", JSON.stringify({ q: text.value, ...direction() }));
 }
 
-// The controls that depend on the text.
+// The controls that depend on the text; the languages of one that is longer than the screen stay in view.
 function showText() {
   mirrorText();
+  document.body.classList.toggle("long", text.scrollHeight > window.innerHeight);
   const count = text.value.length;
   byId("count").textContent = t("count", { count: formatNumber(count), limit: formatNumber(limit) });
   byId("clear").hidden = !count;
