@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import re
 from collections.abc import Iterable
 from itertools import combinations
 from pathlib import Path
@@ -136,6 +137,8 @@ def parse_prefix(tag: str | None, prefix: str | None) -> SourcePrefix:
     from mtkit.recipe.type_hints import misfit
     from mtkit.text.source_prefix import NAME_OF_TAG, SourcePrefix
 
+    if tag is not None:
+        tag = re.sub(r"^>>(.+)<<$", r"\1", tag)  # as OPUS-MT writes it
     values = {"tag": tag, "prefix": prefix}
     if (option := misfit(values, SourcePrefix)) is not None:
         expected = NAME_OF_TAG if option == "tag" else "text, but blank; omit the option"

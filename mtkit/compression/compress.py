@@ -138,6 +138,8 @@ def _compressed(loaded: LoadedModel, options: CompressionOptions) -> tuple[Model
     config = loaded.metadata.model
     if not isinstance(config, TransformerConfig):
         raise UsageError(f"--to {options.to}: the model is of kind {config.kind}; only transformer has these parts")
+    if options.to != "half-depth" and config.decoder_side() is not config:
+        raise UsageError(f"--to {options.to}: sizes of the decoder differ (decoder_num_heads, decoder_d_ff)")
     if options.to == "half-depth":
         config, tensors = drop_layers(
             config, tensors, encoder_layers=options.encoder_layers, decoder_layers=options.decoder_layers

@@ -15,6 +15,7 @@ from mtkit.export.supported_models import CTRANSLATE2
 from mtkit.inference.support import ComputeType
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
+from mtkit.layers.activations import ACTIVATIONS
 from mtkit.layers.config import (
     DeepNormConfig,
     DenseConfig,
@@ -45,7 +46,6 @@ from mtkit.translate.load import read_translation_model
 MIN_POSITIONS = 1024  # size of the position table for an encoding without a maximum length
 BATCH_TOKENS = 1_024  # measured (tools/benchmarks/NOTES.md): 32 to 64 captions are its fastest batches
 TYPES: dict[ComputeType, str] = {"auto": "default", "float32": "float32", "bf16": "bfloat16", "int8": "int8"}
-ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 # arguments of the specification for the kinds of a model's parts
 OPTIONS: dict[type[Any], dict[str, Any]] = {
     PreNormConfig: {"pre_norm": True},
@@ -132,7 +132,7 @@ def build_spec(model: Transformer, config: TransformerConfig, tokenizers: Tokeni
         "num_heads": config.num_heads,
         "num_heads_kv": config.num_kv_heads if config.num_kv_heads != config.num_heads else None,
         "head_dim": config.head_dim,
-        "activation": common_spec.Activation[ACTIVATIONS[feed_forward.activation]],  # type: ignore[union-attr]
+        "activation": common_spec.Activation[ACTIVATIONS[feed_forward.activation].ctranslate2],  # type: ignore[union-attr]
         **OPTIONS[type(residual)],
         **OPTIONS[type(norm)],
         **OPTIONS[type(feed_forward)],

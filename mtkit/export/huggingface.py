@@ -17,11 +17,11 @@ from torch.nn.utils.rnn import pad_sequence
 from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.equivalence import SampleLines, check_equivalence, lost_settings, sample_lines
 from mtkit.export.supported_models import MARIAN
-from mtkit.importers.bart import ACTIVATIONS, OUTPUT_BIAS, Marian
-from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS
-from mtkit.importers.vocabulary import TOKENIZER_SETTINGS
+from mtkit.importers.bart import OUTPUT_BIAS, Marian
+from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS, TOKENIZER_SETTINGS
 from mtkit.io.files import atomic_folder, write_bytes, write_json
 from mtkit.io.lock import OutputLock
+from mtkit.layers.activations import ACTIVATIONS
 from mtkit.layers.config import LayerNormConfig, SinusoidalConfig
 from mtkit.model_folder.config_file import CONFIG, EXPORTED, MODEL_CARD, require_replaceable
 from mtkit.model_folder.folder import LoadedModel, write_metadata
@@ -112,7 +112,6 @@ def marian_tensors(
 
 def _config(config: TransformerConfig, loaded: LoadedModel) -> dict[str, Any]:
     src_size, tgt_size = loaded.tokenizers.vocab_sizes
-    names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     return {
         "architectures": ["MarianMTModel"],
         "model_type": Marian.name,
@@ -124,7 +123,7 @@ def _config(config: TransformerConfig, loaded: LoadedModel) -> dict[str, Any]:
         "encoder_attention_heads": config.num_heads,
         "decoder_ffn_dim": config.d_ff,
         "decoder_attention_heads": config.num_heads,
-        "activation_function": names[config.feed_forward.activation],  # type: ignore[union-attr]
+        "activation_function": ACTIVATIONS[config.feed_forward.activation].huggingface[0],  # type: ignore[union-attr]
         "dropout": config.dropout,
         "attention_dropout": config.attention_dropout,
         "activation_dropout": config.activation_dropout,

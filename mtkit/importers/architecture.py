@@ -70,6 +70,10 @@ class ForeignArchitecture(ABC, Generic[ConfigT]):
     def weights(self, config: ConfigT) -> Iterator[WeightNames]:
         """All weights of the model, each once."""
 
+    def notes(self, fields: Fields, direction: LanguagePair) -> Iterator[str]:
+        """Sentences for the user about the use of the model in a direction."""
+        return iter(())
+
     @abstractmethod
     def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
         """The tokenizers, with the ids of the model.
@@ -91,6 +95,7 @@ def require(fields: Fields, expected: Mapping[str, object]) -> None:
         DataError: names the first such key.
     """
     for key, value in expected.items():
+        fields.read.add(key)
         found = fields.values.get(key)
         if found is not None and found != value:
             raise DataError(f"{fields.path}: {key}: {shown(found)}; mtkit imports models with {shown(value)} alone")

@@ -8,52 +8,47 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from mtkit.errors import DataError
 from mtkit.importers.architecture import ForeignArchitecture, WeightNames, require
-from mtkit.importers.foreign_folder import MAX_CARD, MAX_LAYERS, Fields, ForeignFolder, shown
+from mtkit.importers.foreign_folder import (
+    MAX_CARD,
+    MAX_LAYERS,
+    TOKENIZER_SETTINGS,
+    Fields,
+    ForeignFolder,
+    shown,
+)
 from mtkit.importers.vocabulary import (
-    SENTENCEPIECE,
     VOCABULARY,
     ForeignTokenizers,
     LanguagePair,
-    listed_language_tokens,
+    language_vocabulary,
+    listed_vocabulary,
     read_language_tokenizers,
     read_mapped_tokenizers,
-    sentencepiece_language_tokens,
 )
 from mtkit.io.files import translate_read_errors
+from mtkit.layers.activations import FROM_HUGGINGFACE
 from mtkit.layers.config import DenseConfig, LearnedConfig, PostNormConfig, PreNormConfig, SinusoidalConfig
-from mtkit.layers.sizes import Activation
+from mtkit.model_folder.foreign_names import BART_LAYER
 from mtkit.models.transformer.config import TransformerConfig
 
 SHARED, OUTPUT, OUTPUT_BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
 ENCODER, DECODER = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
 GUIDED = b"transformer-align"  # kind of a model of OPUS-MT with guided alignment, in its README and its name
-# modules of a layer: ours -> theirs
-SELF_ATTENTION = {
-    "attention.query_key_value": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    "attention.out": ("self_attn.out_proj",),
-    "attention_residual.norm": ("self_attn_layer_norm",),
+SENTENCEPIECE = "sentencepiece.bpe.model"  # of models that share one vocabulary
+# keys of config.json that BART's descendants of transformers 2 and 3 have, and the values that are computed here
+EARLY = {
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
+    "normalize_before": False,
+    "add_bias_logits": False,
+    "static_position_embeddings": True,
+    "force_bos_token_to_be_generated": False,
 }
-CROSS_ATTENTION = {
-    "cross_attention.query": ("encoder_attn.q_proj",),
-    "cross_attention.key_value": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
-    "cross_attention.out": ("encoder_attn.out_proj",),
-    "cross_attention_residual.norm": ("encoder_attn_layer_norm",),
-}
-FEED_FORWARD = {
-    "feed_forward.inner": ("fc1",),
-    "feed_forward.outer": ("fc2",),
-    "feed_forward_residual.norm": ("final_layer_norm",),
-}
-LAYER = {
-    "encoder": {**SELF_ATTENTION, **FEED_FORWARD},
-    "decoder": {**SELF_ATTENTION, **CROSS_ATTENTION, **FEED_FORWARD},
-}
-# theirs -> ours; what they call gelu_new and others are approximations, which mtkit lacks
-ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
 POSITION_OFFSET = 2  # rows of mBART's table of positions that are never read
 # codes of M2M-100's languages in the order of their tokens; Fan et al. 2020, table 1. https://arxiv.org/abs/2010.11125
 LANGUAGES = tuple(
@@ -80,24 +75,24 @@ class BartArchitecture(ForeignArchitecture[TransformerConfig]):
 
     def config(self, fields: Fields) -> TransformerConfig:
         """Keys that all these architectures state, and those of this one."""
-        require(fields, {"is_encoder_decoder": True, "tie_word_embeddings": True})
+        require(fields, {"is_encoder_decoder": True, "is_decoder": False, "tie_word_embeddings": True})
         particular = self.particular_keys(fields)
         rates = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0}
         keys: dict[str, Any] = {
             "d_model": fields.count("d_model"),
-            "d_ff": _same_of_both_sides(fields, "ffn_dim"),
-            "num_heads": _same_of_both_sides(fields, "attention_heads"),
+            **_of_both_sides(fields, "ffn_dim", "d_ff"),
+            **_of_both_sides(fields, "attention_heads", "num_heads"),
             "encoder_layers": fields.count("encoder_layers", MAX_LAYERS),
             "decoder_layers": fields.count("decoder_layers", MAX_LAYERS),
             **{key: float(fields.get(key, (float, int), rate)) for key, rate in rates.items()},
         }
         name = fields.get("activation_function", str, self.activation)
-        if name not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
+        if name not in FROM_HUGGINGFACE:
+            known = ", ".join(FROM_HUGGINGFACE)
             raise DataError(f"{fields.path}: activation_function: {shown(name)}; mtkit has {known}")
         return TransformerConfig(
             **keys,
-            feed_forward=DenseConfig(activation=ACTIVATIONS[name]),
+            feed_forward=DenseConfig(activation=FROM_HUGGINGFACE[name]),
             scaled_embeddings=fields.get("scale_embedding", bool, self.scales_embeddings),
             output_bias=True,
             **particular,
@@ -121,7 +116,7 @@ class BartArchitecture(ForeignArchitecture[TransformerConfig]):
             modules = {
                 f"{side}.{index}.{ours}": tuple(f"layers.{index}.{each}" for each in theirs)
                 for index in range(count)
-                for ours, theirs in LAYER[side].items()
+                for ours, theirs in BART_LAYER[side].items()
             }
             modules |= {ours.format(side=side, embedding=embedding): (theirs,) for ours, theirs in self.norms.items()}
             for ours, theirs in modules.items():
@@ -145,6 +140,7 @@ class Marian(BartArchitecture):
 
     def particular_keys(self, fields: Fields) -> dict[str, Any]:
         """See BartArchitecture."""
+        require(fields, EARLY)
         positions = SinusoidalConfig(layout="concatenated")
         return {
             "residual": PostNormConfig(),
@@ -209,26 +205,28 @@ class M2M100(BartArchitecture):
     def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
         """See ForeignArchitecture."""
         if folder.has(VOCABULARY):
-            languages = listed_language_tokens(folder, LANGUAGES)
-        else:  # NLLB
-            languages = sentencepiece_language_tokens(folder, SENTENCEPIECE)
-        return read_language_tokenizers(folder, fields, direction, model=SENTENCEPIECE, languages=languages)
+            vocabulary = listed_vocabulary(folder, SENTENCEPIECE, LANGUAGES)
+            return read_language_tokenizers(folder, fields, direction, vocabulary)
+        # NLLB, which wrote the language of a source after it in transformers before 4.28
+        is_early = folder.optional_table(TOKENIZER_SETTINGS).get("legacy_behaviour", bool, False)
+        vocabulary = language_vocabulary(folder, SENTENCEPIECE)
+        return read_language_tokenizers(folder, fields, direction, vocabulary, ends_with_language=is_early)
 
 
 class MBart(BartArchitecture):
-    """Pre-norm, learned positions, a norm after the embeddings, and tokens that name both languages."""
+    """Pre-norm, learned positions, a norm after the embeddings, and tokens that name both languages.
+
+    mBART of 25 languages writes them after a source, and begins translations with theirs.
+    """
 
     name: ClassVar[str] = "mbart"
-    description: ClassVar[str] = "mBART of 50 languages"
+    description: ClassVar[str] = "mBART of 25 and of 50 languages"
     norms: ClassVar[Mapping[str, str]] = {"{embedding}.norm": "layernorm_embedding", "{side}_norm": "layer_norm"}
 
     def particular_keys(self, fields: Fields) -> dict[str, Any]:
         """See BartArchitecture."""
-        if fields.get("decoder_start_token_id", int) != fields.get("eos_token_id", int, 2):
-            raise DataError(
-                f"{fields.path}: decoder_start_token_id is not the end of sentence, as in mBART of 25 languages, which "
-                "writes languages after texts; mtkit imports that of 50"
-            )
+        norms = dict.fromkeys(("normalize_embedding", "add_final_layer_norm", "normalize_before"), True)
+        require(fields, {**EARLY, **norms, "static_position_embeddings": False})
         positions = LearnedConfig(max_length=fields.count("max_position_embeddings"))
         return {
             "residual": PreNormConfig(),
@@ -247,15 +245,24 @@ class MBart(BartArchitecture):
 
     def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
         """See ForeignArchitecture."""
-        languages = sentencepiece_language_tokens(folder, SENTENCEPIECE)
-        return read_language_tokenizers(folder, fields, direction, model=SENTENCEPIECE, languages=languages)
-
-
-def _same_of_both_sides(fields: Fields, key: str) -> int:
-    """The number that a key states for encoder and decoder; DataError if they differ."""
-    sides = [fields.count(f"{side}_{key}") for side in ("encoder", "decoder")]
-    if sides[0] != sides[1]:
-        raise DataError(
-            f"{fields.path}: decoder_{key}: {sides[1]}, but encoder_{key} is {sides[0]}; they must be equal"
+        vocabulary = language_vocabulary(folder, SENTENCEPIECE)
+        is_50 = fields.get("decoder_start_token_id", int) == fields.get("eos_token_id", int, 2)
+        kind = folder.optional_table(TOKENIZER_SETTINGS).get("tokenizer_class", str, "")
+        has_suffix = kind.startswith("MBartTokenizer") if kind.startswith("MBart") else not is_50
+        if has_suffix:  # the first conversions state no token with which decoding begins: it is that of the language
+            start = fields.get("decoder_start_token_id", int, fields.get("eos_token_id", int, 2))
+            fields = replace(fields, values={**fields.values, "decoder_start_token_id": start})
+        return read_language_tokenizers(
+            folder,
+            fields,
+            direction,
+            vocabulary,
+            ends_with_language=has_suffix,
+            starts_with_language=has_suffix,
         )
-    return sides[0]
+
+
+def _of_both_sides(fields: Fields, theirs: str, ours: str) -> dict[str, int]:
+    """The number that a key states for the encoder, and for the decoder if it has another."""
+    encoder, decoder = (fields.count(f"{side}_{theirs}") for side in ("encoder", "decoder"))
+    return {ours: encoder} if encoder == decoder else {ours: encoder, f"decoder_{ours}": decoder}

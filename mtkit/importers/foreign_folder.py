@@ -7,8 +7,8 @@ its cache.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,22 @@ from mtkit.io.json_text import parse_json
 from mtkit.model_folder.safetensors_file import map_tensors
 from mtkit.recipe.yaml_reader import read_yaml
 
-GENERATION = "generation_config.json"
-SAFETENSORS, INDEX, PICKLED = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
-HUB_FILES = ("*.json", "*.spm", "*.model", "README.md", SAFETENSORS, INDEX, "model-*.safetensors")  # PICKLED comes last
+GENERATION, TOKENIZER_SETTINGS = "generation_config.json", "tokenizer_config.json"
+SAFETENSORS, PICKLED = "model.safetensors", "pytorch_model.bin"
+INDEX = ".index.json"  # after either name: its parts
+HUB_FILES = ("*.json", "*.spm", "*.model", "README.md", SAFETENSORS, "model-*.safetensors")
+PICKLED_FILES = (PICKLED, "pytorch_model-*.bin")  # which a folder may have besides, and are then not loaded
+# keys of tokenizer_config.json that change no ids of a text, or that other files state
+TOKENIZER_WITHOUT_EFFECT = frozenset({
+    "added_tokens_decoder", "additional_special_tokens", "auto_map", "backend", "bos_token", "chat_template",
+    "clean_up_tokenization_spaces", "cls_token", "device_map", "eos_token", "extra_ids", "extra_special_tokens",
+    "from_slow", "is_local", "language_codes", "legacy", "local_files_only", "mask_token", "max_length",
+    "model_input_names", "model_max_length", "name_or_path", "num_madeup_words", "pad_to_multiple_of",
+    "pad_token", "pad_token_type_id", "padding", "padding_side", "processor_class", "return_tensors", "sep_token",
+    "separate_vocabs", "source_lang", "special_tokens_map_file", "spm_file", "src_lang", "stride", "target_lang",
+    "target_vocab_file", "tgt_lang", "token", "tokenizer_class", "tokenizer_file", "truncation",
+    "truncation_side", "truncation_strategy", "unk_id", "unk_token", "vocab_file",
+})  # fmt: skip
 _HUB_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 _HEAD = re.compile(r"---\r?\n(.*?)\n---", re.DOTALL)
 MAX_LAYERS, MAX_COUNT = 1000, 10_000_000  # of a stack; of any other number, such as the size of a vocabulary
@@ -40,13 +53,28 @@ class Fields:
 
     Attributes:
         values: by key.
+        read: the keys that were asked for.
     """
 
     path: Path
     values: Mapping[str, Any]
+    read: set[str] = field(default_factory=set, compare=False)
+
+    def left_out(self, without_effect: Set[str], neutral: Mapping[str, Any]) -> Iterator[str]:
+        """A sentence about each key that was not read and may have an effect.
+
+        Args:
+            without_effect: keys that have none.
+            neutral: values of other keys that have none. What is empty, false or null has none either.
+        """
+        for key, value in self.values.items():
+            is_known = key in self.read or key in without_effect or (key in neutral and value == neutral[key])
+            if not is_known and value is not None and value is not False and value not in ("", [], {}):
+                yield f"{printable(key, 100)}: {shown(value)} has no effect; translations may differ"
 
     def get(self, key: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
         """The value of a key; DataError if it is of another type. A missing key, and null, have the default."""
+        self.read.add(key)
         value = self.values.get(key)
         if value is None:
             return default
@@ -77,6 +105,7 @@ class ForeignFolder:
     """The folder of a model of another program."""
 
     path: Path
+    _tables: dict[str, Fields] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def has(self, name: str) -> bool:
         """Return whether there is such a file."""
@@ -89,6 +118,8 @@ class ForeignFolder:
             MissingInputError, ReadWriteError: there is none, or it cannot be read.
             DataError: it is no table.
         """
+        if name in self._tables:
+            return self._tables[name]
         path = self.path / name
         try:
             values = parse_json(self.bytes(name))
@@ -96,11 +127,17 @@ class ForeignFolder:
             raise DataError(f"{path}: damaged, cut off, or no JSON ({error}); copy it again") from error
         if not isinstance(values, dict):
             raise DataError(f"{path}: a table is expected; copy it again")
-        return Fields(path, values)
+        self._tables[name] = Fields(path, values)
+        return self._tables[name]
 
     def optional_table(self, name: str) -> Fields:
         """As `table`, empty if there is no such file."""
         return self.table(name) if self.has(name) else Fields(self.path / name, {})
+
+    def left_out(self) -> Iterator[str]:
+        """A sentence about each key of other files than config.json that was not read and may have an effect."""
+        sentences = self.optional_table(TOKENIZER_SETTINGS).left_out(TOKENIZER_WITHOUT_EFFECT, {})
+        return (f"{TOKENIZER_SETTINGS}: {sentence}" for sentence in sentences)
 
     def bytes(self, name: str) -> bytes:
         """Read a file."""
@@ -113,18 +150,21 @@ class ForeignFolder:
             MissingInputError, ReadWriteError: there is no file of weights, or it cannot be read.
             DataError: it is damaged, or of another kind.
         """
-        if self.has(SAFETENSORS):
-            names = [SAFETENSORS]
-        elif self.has(INDEX):
-            listed = self.table(INDEX).get("weight_map", dict, {}).values()
-            names = sorted({Path(str(each)).name for each in listed})
-        elif self.has(PICKLED):
-            names = [PICKLED]
-        else:
-            raise MissingInputError(f"{self.path}: has neither {SAFETENSORS} nor {PICKLED}; copy the weights there")
+        names: list[str] = []
+        for whole in (SAFETENSORS, PICKLED):
+            if not names and self.has(whole):
+                names = [whole]
+            elif not names and self.has(whole + INDEX):
+                listed = self.table(whole + INDEX).get("weight_map", dict, {}).values()
+                names = sorted({Path(str(each)).name for each in listed})
+        if not names:
+            others = foreign_kind(self.path)
+            raise MissingInputError(
+                f"{self.path}: has neither {SAFETENSORS} nor {PICKLED}; {others or 'copy the weights there'}"
+            )
         arrays: dict[str, NDArray[Any]] = {}
         for name in names:
-            arrays |= read_torch_file(self.path / name) if name == PICKLED else self._safetensors(name)
+            arrays |= read_torch_file(self.path / name) if name.endswith(".bin") else self._safetensors(name)
         return {name: as_float32(array) for name, array in arrays.items() if array.dtype in FLOATS}
 
     def _safetensors(self, name: str) -> Mapping[str, NDArray[Any]]:
@@ -148,6 +188,49 @@ class ForeignFolder:
         except RecipeError:
             return {}
         return values if isinstance(values, dict) else {}
+
+
+# files by which other programs' models are known: pattern -> program, and the way round
+_OTHERS = {
+    **dict.fromkeys(
+        ("*.intgemm*.bin", "lex.*.bin", "*.intgemm*.bin.gz", "*.intgemm*.bin.zst"),
+        (
+            "Firefox Translations (Bergamot), whose weights are 8-bit integers",
+            "import the model that was quantised: a folder with Marian's .npz and its vocabularies, which the training "
+            "pipeline keeps, or take a model of OPUS-MT",
+        ),
+    ),
+    **dict.fromkeys(
+        ("dict.*.txt", "*.pt"),
+        (
+            "fairseq (or OpenNMT), which keeps its weights in programs of Python",
+            "import the same model in the layout of Hugging Face (facebook/nllb-200-distilled-600M, "
+            "facebook/m2m100_418M, facebook/mbart-large-50-many-to-many-mmt), or convert your own with the script "
+            "convert_m2m100_original_checkpoint_to_pytorch.py of the package transformers",
+        ),
+    ),
+    "model.bin": ("CTranslate2, whose weights may be quantised", "import the model that was converted"),
+    "*.argosmodel": ("Argos Translate", "import the model of OPUS-MT or Marian that it was made from"),
+    "*.gguf": ("GGUF, whose weights are quantised", "import the model that was quantised"),
+    "*.onnx": ("ONNX", "import the model that was exported"),
+    **dict.fromkeys(
+        ("tf_model.h5", "flax_model.msgpack"),
+        (
+            "TensorFlow or Flax",
+            "load it with the package transformers 4 (from_tf=True or from_flax=True) and save_pretrained",
+        ),
+    ),
+}
+
+
+def foreign_kind(path: Path) -> str | None:
+    """The program that a file, or a folder, is of by its names, and the way round; None: unknown."""
+    files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
+    for pattern, (program, remedy) in _OTHERS.items():
+        for file in files:
+            if file.match(pattern):
+                return f"{printable(file.name, 100)} is a file of {program}, and not imported: {remedy}"
+    return None
 
 
 def is_hub_name(model: Path) -> bool:
@@ -177,7 +260,7 @@ def download(name: str) -> Path:
     try:
         folder = Path(huggingface_hub.snapshot_download(name, allow_patterns=list(HUB_FILES)))
         if not any(folder.glob("*.safetensors")):
-            folder = Path(huggingface_hub.snapshot_download(name, allow_patterns=[*HUB_FILES, PICKLED]))
+            folder = Path(huggingface_hub.snapshot_download(name, allow_patterns=[*HUB_FILES, *PICKLED_FILES]))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
         reason = printable(str(error).strip().partition("\n")[0], 200)
         raise MissingInputError(

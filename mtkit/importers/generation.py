@@ -20,7 +20,7 @@ from mtkit.text.subword.tokenizer import Tokenizer
 DEFAULT_MAX_LENGTH = 20  # of transformers
 
 # settings without effect on a translation, by the reason
-_WITHOUT_EFFECT = {
+_REASONS = {
     "output": "output_attentions output_hidden_states output_scores output_logits return_dict_in_generate",
     "memory": "use_cache cache_implementation cache_config max_cache_len low_memory prefill_chunk_size",
     "program": "_from_model_config transformers_version disable_compile compile_config use_mtp "
@@ -31,6 +31,17 @@ _WITHOUT_EFFECT = {
     "sampling, which do_sample names": "temperature top_k top_p min_p top_h typical_p epsilon_cutoff eta_cutoff",
     "vocabulary": "pad_token_id bos_token_id",
 }
+WITHOUT_EFFECT = frozenset(" ".join(_REASONS.values()).split())
+# keys of config.json without effect on a translation: names and labels, training, the program, what others repeat
+CONFIG_WITHOUT_EFFECT = frozenset({
+    "_name_or_path", "_num_labels", "architectures", "bos_token_id", "chunk_size_feed_forward", "classif_dropout",
+    "classifier_dropout", "decoder_layerdrop", "decoder_vocab_size", "dtype", "encoder_layerdrop",
+    "extra_pos_embeddings",
+    "finetuning_task", "gradient_checkpointing", "id2label", "init_std", "initializer_factor",
+    "initializer_range", "is_decoder_only_model", "label2id", "model_type", "n_positions", "name_or_path",
+    "num_hidden_layers", "num_labels", "output_past", "problem_type", "return_dict", "sep_token_id",
+    "tokenizer_class", "torch_dtype", "torchscript", "use_bfloat16", "use_return_dict",
+})  # fmt: skip
 # and values without effect of settings that mtkit does not have; null has none either
 _NEUTRAL: dict[str, Any] = {
     "num_beam_groups": 1,
@@ -55,20 +66,14 @@ class _Settings:
 
     def __init__(self, model: Fields, generation: Fields) -> None:
         self.model, self.generation = model, generation
-        self._read: set[str] = set()
 
     def get(self, key: str, kind: type | tuple[type, ...], default: Any) -> Any:
-        self._read.add(key)
         return self.generation.get(key, kind, self.model.get(key, kind, default))
 
     def left_out(self) -> Iterator[str]:
-        """A sentence about each setting that has an effect and was not read."""
-        older = {key: self.model.values[key] for key in _NEUTRAL if key in self.model.values}
-        without_effect = " ".join(_WITHOUT_EFFECT.values()).split()
-        for key, value in {**older, **self.generation.values}.items():
-            is_known = key in self._read or key in without_effect
-            if not is_known and value is not None and value != _NEUTRAL.get(key):
-                yield f"{key}: {shown(value)} has no effect; translations may differ"
+        """A sentence about each setting, and each key of config.json, that may have an effect and was not read."""
+        yield from self.model.left_out(WITHOUT_EFFECT | CONFIG_WITHOUT_EFFECT, _NEUTRAL)
+        yield from self.generation.left_out(WITHOUT_EFFECT, _NEUTRAL)
 
 
 def search_config(

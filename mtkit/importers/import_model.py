@@ -17,10 +17,20 @@ from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.importers.architecture import ForeignArchitecture, WeightNames
 from mtkit.importers.bart import M2M100, Marian, MBart
-from mtkit.importers.foreign_folder import GENERATION, ForeignFolder, download, is_hub_name, shown
+from mtkit.importers.foreign_folder import (
+    GENERATION,
+    TOKENIZER_SETTINGS,
+    Fields,
+    ForeignFolder,
+    download,
+    foreign_kind,
+    is_hub_name,
+    shown,
+)
 from mtkit.importers.generation import never_generated, renormalises, search_config
 from mtkit.importers.marian_npz import MarianFolder
-from mtkit.importers.vocabulary import TOKENIZER_SETTINGS, ForeignTokenizers, LanguagePair
+from mtkit.importers.t5 import MT5, T5
+from mtkit.importers.vocabulary import ForeignTokenizers, LanguagePair
 from mtkit.io.finite import check_finite
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import CONFIG, require_replaceable
@@ -32,7 +42,9 @@ from mtkit.recipe.located import with_location
 from mtkit.recipe.paths import to_plain
 
 # architectures of other programs, by the `model_type` of their config.json
-ARCHITECTURES: dict[str, ForeignArchitecture[Any]] = {each.name: each for each in (Marian(), M2M100(), MBart())}
+ARCHITECTURES: dict[str, ForeignArchitecture[Any]] = {
+    each.name: each for each in (Marian(), M2M100(), MBart(), T5(), MT5())
+}
 
 # Logit of tokens that the model lacks: their probability is 0 in float32, and label smoothing, which spreads a little
 # over all tokens, still has a loss that can be read when the model is trained further.
@@ -70,33 +82,25 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
     require_replaceable(output)
     name = str(source) if is_hub_name(source) else source.resolve().name
     source = download(name) if is_hub_name(source) else source
-    is_marian = source.is_dir() and not (source / CONFIG).exists() and any(source.glob("*.npz"))
-    folder = MarianFolder(source) if is_marian else ForeignFolder(source)
-    if not source.is_dir():
-        raise MissingInputError(f"{source}: no such folder; give the folder of a model, with its {CONFIG} and weights")
-    fields = folder.table(CONFIG)
-    if "mtkit" in fields.values:
-        raise UsageError(f"{source}: is a model folder of mtkit; use it as it is")
-    kind = fields.values.get("model_type")
-    if not isinstance(kind, str) or kind not in ARCHITECTURES:
-        known = "; ".join(f"{each.name} ({each.description})" for each in ARCHITECTURES.values())
-        raise DataError(f"{fields.path}: model_type: {shown(kind)}; mtkit imports {known}")
-    architecture = ARCHITECTURES[kind]
+    folder, fields, architecture = _open(source)
     try:
         config = architecture.config(fields)
     except ValueError as error:
         raise DataError(f"{fields.path}: {error}") from error
     src_lang, tgt_lang = _languages(folder, name, languages)
-    tokenizers = architecture.tokenizers(folder, fields, LanguagePair(src_lang, tgt_lang))
+    direction = LanguagePair(src_lang, tgt_lang)
+    tokenizers = architecture.tokenizers(folder, fields, direction)
     generation = folder.optional_table(GENERATION)
     weight_names = list(architecture.weights(config))
     tgt, has_output_bias = tokenizers.pair.tgt, any(each.ours == _OUTPUT_BIAS for each in weight_names)
+    particular, longest = [*architecture.notes(fields, direction)], fields.get("max_position_embeddings", int, 1024)
     search, notes = search_config(fields, generation, tgt, has_output_bias=has_output_bias)
+    notes += [*particular, *folder.left_out()]
     licence = folder.card().get("license")
     metadata = ModelMetadata(
         src_lang=src_lang,
         tgt_lang=tgt_lang,
-        max_source_length=max(1, int(fields.get("max_position_embeddings", int, 1024)) - 1),
+        max_source_length=max(1, longest - 1),
         tokenizer=tokenizers.pair.config,
         model=config,
         search=search,
@@ -122,6 +126,31 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
     more = f" and {len(metadata.tags) - 5} more" if len(metadata.tags) > 5 else ""
     summary = f"{source}: {architecture.name}, {src_lang} to {tgt_lang}, {count:,} parameters, {tags}{more}"
     return [summary, licence_note(metadata), *notes]
+
+
+def _open(source: Path) -> tuple[ForeignFolder, Fields, ForeignArchitecture[Any]]:
+    """The folder, its config.json and its architecture; errors as `import_model`."""
+    is_marian = source.is_dir() and not (source / CONFIG).exists() and any(source.glob("*.npz"))
+    folder = MarianFolder(source) if is_marian else ForeignFolder(source)
+    if not is_marian and not (source / CONFIG).is_file() and (other := foreign_kind(source)):
+        raise DataError(f"{source}: {other}")
+    if not source.is_dir():
+        raise MissingInputError(f"{source}: no such folder; give the folder of a model, with its {CONFIG} and weights")
+    fields = folder.table(CONFIG)
+    if "mtkit" in fields.values:
+        raise UsageError(f"{source}: is a model folder of mtkit; use it as it is")
+    kind = fields.values.get("model_type")
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
+        known = "; ".join(f"{each.name} ({each.description})" for each in ARCHITECTURES.values())
+        other = foreign_kind(source) if kind is None else None
+        raise DataError(f"{fields.path}: {other or f'model_type: {shown(kind)}; mtkit imports {known}'}")
+    if quantised := fields.get("quantization_config", dict, {}):
+        method = shown(quantised.get("quant_method", "quantised"))
+        raise DataError(
+            f"{fields.path}: quantization_config: the weights are {method}; import the model that was quantised, or "
+            "load it by the package transformers, .dequantize() and save_pretrained"
+        )
+    return folder, fields, ARCHITECTURES[kind]
 
 
 def _languages(folder: ForeignFolder, name: str, languages: Languages) -> tuple[str, str]:

@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, RecipeError
 from mtkit.importers.architecture import require
-from mtkit.importers.bart import DECODER, ENCODER, GUIDED, LAYER, OUTPUT_BIAS, SHARED
+from mtkit.importers.bart import DECODER, ENCODER, GUIDED, OUTPUT_BIAS, SHARED
 from mtkit.importers.foreign_folder import GENERATION, MAX_LAYERS, Fields, ForeignFolder
 from mtkit.importers.vocabulary import read_pieces
 from mtkit.inference.packing import as_float32
 from mtkit.io.files import translate_read_errors
 from mtkit.model_folder.config_file import CONFIG
+from mtkit.model_folder.foreign_names import BART_LAYER
 from mtkit.recipe.yaml_reader import read_yaml
 
 SETTINGS, SEARCH = "special:model.yml", "decoder.yml"
@@ -54,7 +55,35 @@ EXPECTED: dict[str, object] = {
     "transformer-train-position-embeddings": False,
     "transformer-tied-layers": [],
     "lemma-dim-emb": 0,
+    "right-left": False,
+    "input-types": [],
+    "factors-combine": "sum",
+    "transformer-pool": False,
+    "transformer-ffn-depth": 2,
+    "transformer-postprocess-emb": "d",
+    "layer-normalization": False,
+    "output-omit-bias": False,
+    "ulr": False,
 }
+# the same of decoder.yml; a word penalty adds to the score of each token, and mtkit has none
+EXPECTED_SEARCH: dict[str, object] = {"word-penalty": 0.0, "output-sampling": [], "force-decode": False}
+# other keys without effect on a translation, or that the weights show: of parts that EXPECTED excludes, of training,
+# of the program's work
+WITHOUT_EFFECT = frozenset({
+    "alignment", "bert-train-type-embeddings", "bert-type-vocab-size", "best-deep", "cpu-threads", "dec-cell",
+    "dec-cell-base-depth", "dec-cell-high-depth", "devices", "dim-rnn", "dim-vocabs", "dropout-rnn",
+    "dropout-src", "dropout-trg", "embedding-fix-src", "embedding-fix-trg", "enc-cell", "enc-cell-depth",
+    "enc-type", "factors-dim-emb", "fp16", "gemm-type", "input", "label-smoothing", "lemma-dependency", "log",
+    "log-level", "max-length", "max-length-crop", "max-length-factor", "maxi-batch", "maxi-batch-sort",
+    "mini-batch", "mini-batch-words", "models", "n-best", "num-devices", "optimize", "original-type", "output",
+    "precision", "quiet", "quiet-translation", "relative-paths", "seed", "shortlist", "skip", "skip-cost",
+    "special-vocab", "tied-embeddings", "tied-embeddings-all", "tied-embeddings-src",
+    "transformer-aan-activation", "transformer-aan-depth", "transformer-aan-nogate",
+    "transformer-decoder-dim-aan", "transformer-depth-scaling", "transformer-dim-aan", "transformer-dropout",
+    "transformer-dropout-attention", "transformer-dropout-ffn", "transformer-guided-alignment-layer",
+    "transformer-rnn-projection", "type", "ulr-dim-emb", "ulr-dropout", "ulr-keys-vectors", "ulr-query-vectors",
+    "ulr-trainable-transformation", "version", "vocabs", "weights", "word-scores", "workspace",
+})  # fmt: skip
 # their names of the parts of a layer: that of Hugging Face -> prefix and suffix
 PARTS = {
     **{
@@ -87,6 +116,12 @@ class MarianFolder(ForeignFolder):
                 self._vocabularies[sides[name]], {token: n for n, token in enumerate(self._names(sides[name]))}
             )
         return Fields(self._model, tables[name]()) if name in tables else super().table(name)
+
+    def left_out(self) -> Iterator[str]:
+        """See ForeignFolder."""
+        for fields in (self._settings, self._search):
+            fields.read.update(self._search.read)
+            yield from fields.left_out(WITHOUT_EFFECT, {})
 
     def bytes(self, name: str) -> bytes:
         """Read a file; source.spm and target.spm may be the vocabularies themselves."""
@@ -127,7 +162,7 @@ class MarianFolder(ForeignFolder):
         yield from [("Wemb", SHARED)] if is_shared else [("encoder_Wemb", ENCODER), ("decoder_Wemb", DECODER)]
         yield "decoder_ff_logit_out_b", OUTPUT_BIAS
         for side, depth in self._depths.items():
-            names = [each for group in LAYER[side].values() for each in group]
+            names = [each for group in BART_LAYER[side].values() for each in group]
             for index, theirs in product(range(depth), names):
                 for ours, kind in zip(PARTS[theirs], ("weight", "bias"), strict=True):
                     yield f"{side}_l{index + 1}_{ours}", f"model.{side}.layers.{index}.{theirs}.{kind}"
@@ -212,6 +247,7 @@ class MarianFolder(ForeignFolder):
     def _config(self) -> dict[str, Any]:
         settings = self._settings
         require(settings, EXPECTED)
+        require(self._search, EXPECTED_SEARCH)
         activation = settings.get("transformer-ffn-activation", str, "swish")
         if activation not in ("swish", "relu"):
             raise DataError(
@@ -222,14 +258,15 @@ class MarianFolder(ForeignFolder):
             raise DataError(
                 f"{self._vocabularies[1]}: its token </s> has not the id of that of {self._vocabularies[0]}"
             )
-        pad = len(targets) - 1
+        pad, width = len(targets) - 1, settings.count("transformer-dim-ffn")
+        decoder_width = settings.get("transformer-decoder-dim-ffn", int, 0) or width  # 0 is that of the encoder
         sides = {
             f"{side}_{key}": number
             for side, depth in self._depths.items()
             for key, number in (
                 ("layers", depth),
                 ("attention_heads", settings.count("transformer-heads")),
-                ("ffn_dim", settings.count("transformer-dim-ffn")),
+                ("ffn_dim", width if side == "encoder" else decoder_width),
             )
         }
         layer = settings.get("transformer-guided-alignment-layer", (str, int), "last")
@@ -251,7 +288,7 @@ class MarianFolder(ForeignFolder):
         }
 
     def _generation(self) -> dict[str, Any]:
-        search = Fields(self._search.path, {**self._settings.values, **self._search.values})
+        search = Fields(self._search.path, {**self._settings.values, **self._search.values}, self._search.read)
         never = {PAD} if search.get("allow-unk", bool, False) else {PAD, "<unk>"}
         return {
             "num_beams": search.get("beam-size", int, 12),

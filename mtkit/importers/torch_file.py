@@ -1,15 +1,19 @@
 """Tensors of a file that `torch.save` wrote, such as pytorch_model.bin, without running what is in it.
 
-The file is a zip archive with a pickle and the bytes of each storage. A pickle is a program that may call any function
-of Python. Here its instructions are read by a list, and only those by which torch describes tensors have a meaning: no
-name is ever imported, and nothing is called. https://docs.python.org/3/library/pickletools.html
+The file is a zip archive with a pickle and the bytes of each storage. Before torch 1.6 it was five pickles (a number,
+the version of the format, sizes of numbers, the tensors, the keys of the storages) and the bytes after them. A pickle
+is a program that may call any function of Python. Here its instructions are read by a list, and only those by which
+torch describes tensors have a meaning: no name is ever imported, and nothing is called.
+https://docs.python.org/3/library/pickletools.html
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 import pickletools
+import struct
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +25,7 @@ from numpy.typing import NDArray
 
 from mtkit.display import printable
 from mtkit.errors import DataError
-from mtkit.io.files import require_regular_file, translate_read_errors
+from mtkit.io.files import read_file, require_regular_file, translate_read_errors
 
 # the storage classes of torch, and the numpy types of their bytes; bfloat16 as the bits
 STORAGES: dict[str, type[np.generic]] = {
@@ -66,13 +70,60 @@ def read_torch_file(path: Path) -> dict[str, NDArray[Any]]:
     require_regular_file(path)
     with translate_read_errors(path):
         try:
+            if not zipfile.is_zipfile(path):
+                return _read_pickles(read_file(path), path)
             with zipfile.ZipFile(path) as archive:
                 return _read_archive(archive, path)
-        except _INVALID as error:
+        except (*_INVALID, struct.error) as error:
             raise DataError(
-                f"{path}: damaged, cut off, or no file of torch since 1.6 ({printable(str(error), 200)}); copy it "
+                f"{path}: damaged, cut off, or no file of torch ({printable(str(error), 200)}); copy it "
                 "again, or save the model with save_pretrained, which writes model.safetensors"
             ) from error
+
+
+_MAGIC = 0x1950A86A20F9469CFC6C  # the first number of a file of torch before 1.6
+_PROTOCOL = 1001
+
+
+def _read_pickles(content: bytes, path: Path) -> dict[str, NDArray[Any]]:
+    """The tensors of a file of torch before 1.6."""
+    stream, pickles = io.BytesIO(content), list[bytes]()
+    for _ in range(5):
+        start = stream.tell()
+        for _ in itertools.islice(pickletools.genops(stream), MAX_INSTRUCTIONS):
+            pass
+        pickles.append(content[start : stream.tell()])
+    storages: dict[str, NDArray[Any]] = {}
+
+    def storage(key: str, dtype: type[np.generic], count: int) -> NDArray[Any]:
+        """A storage that is filled afterwards: its type, without which the bytes have no places, stands here alone."""
+        if count * np.dtype(dtype).itemsize + sum(each.nbytes for each in storages.values()) > len(content):
+            raise ValueError(f"storage {key} is longer than the file")
+        storages[key] = np.zeros(count, dtype=dtype)
+        return storages[key]
+
+    magic, protocol, system, value, keys = (_Reader(each, storage, path).run() for each in pickles)
+    if magic != _MAGIC or protocol != _PROTOCOL or not system["little_endian"]:
+        raise ValueError("not the header of such a file, or of a machine with another order of bytes")
+    tensors, position = _checked(value, len(content)), stream.tell()
+    for key in keys:
+        (count,) = struct.unpack_from("<q", content, position)
+        if count != storages[key].size:
+            raise ValueError(f"storage {key} has {count} elements instead of {storages[key].size}")
+        position += 8
+        storages[key][:] = np.frombuffer(content, storages[key].dtype, count, position)
+        position += storages[key].nbytes
+    if unread := storages.keys() - set(keys):
+        raise ValueError(f"storage {min(unread)} is not in the file")
+    return tensors
+
+
+def _checked(value: Any, size: int) -> dict[str, NDArray[Any]]:
+    if not isinstance(value, dict) or not all(isinstance(each, np.ndarray) for each in value.values()):
+        raise ValueError("not a table of tensors")
+    if (total := sum(tensor.nbytes for tensor in value.values())) > MAX_SHARED * size:
+        raise ValueError(f"{total:,} bytes of tensors would come out of it")
+    return {str(name): tensor for name, tensor in value.items()}
 
 
 def _read_archive(archive: zipfile.ZipFile, path: Path) -> dict[str, NDArray[Any]]:
@@ -85,15 +136,10 @@ def _read_archive(archive: zipfile.ZipFile, path: Path) -> dict[str, NDArray[Any
     if sum(each.file_size for each in archive.infolist()) > size:
         raise ValueError("its members are longer than the file together")
 
-    def storage(key: str, dtype: type[np.generic]) -> NDArray[Any]:
+    def storage(key: str, dtype: type[np.generic], _: int) -> NDArray[Any]:
         return np.frombuffer(bytearray(archive.read(f"{root}data/{key}")), dtype=dtype)
 
-    value = _Reader(archive.read(pickle), storage, path).run()
-    if not isinstance(value, dict) or not all(isinstance(each, np.ndarray) for each in value.values()):
-        raise ValueError("not a table of tensors")
-    if (total := sum(tensor.nbytes for tensor in value.values())) > MAX_SHARED * size:
-        raise ValueError(f"{total:,} bytes of tensors would come out of it")
-    return {str(name): tensor for name, tensor in value.items()}
+    return _checked(_Reader(archive.read(pickle), storage, path).run(), size)
 
 
 @dataclass(frozen=True)
@@ -106,7 +152,9 @@ class _Name:
 class _Reader:
     """The stack machine of pickle, restricted to tables of tensors."""
 
-    def __init__(self, pickle: bytes, storage: Callable[[str, type[np.generic]], NDArray[Any]], path: Path) -> None:
+    def __init__(
+        self, pickle: bytes, storage: Callable[[str, type[np.generic], int], NDArray[Any]], path: Path
+    ) -> None:
         self._pickle, self._storage, self._path = pickle, storage, path
         self._stack: list[Any] = []
         self._marks: list[int] = []
@@ -152,6 +200,9 @@ class _Reader:
                 if not all(type(key) is str for key in pairs[::2]):  # the hash of deeply nested tuples ends Python
                     raise ValueError("a key that is no name")
                 stack[-1].update(zip(pairs[::2], pairs[1::2], strict=True))
+            elif name in ("APPEND", "APPENDS"):
+                items = self._since_mark() if name == "APPENDS" else [stack.pop()]
+                stack[-1].extend(items)
             elif name == "BINPERSID":
                 stack.append(self._stored(stack.pop()))
             elif name == "REDUCE":
@@ -171,12 +222,14 @@ class _Reader:
         return items
 
     def _stored(self, description: tuple[Any, ...]) -> NDArray[Any]:
-        """The storage of a persistent id: ("storage", type, key, device, number of elements)."""
-        kind, storage, key, _, count = description
+        """The storage of a persistent id: ("storage", type, key, device, number of elements), before 1.6 and None."""
+        kind, storage, key, _, count, *view = description
+        if any(view) or type(count) is not int or count < 0:
+            raise ValueError("no storage, or a part of one")
         if kind != "storage" or not isinstance(storage, _Name) or storage.name not in STORAGES or type(key) is not str:
             raise ValueError("no storage")
         if key not in self._storages:
-            self._storages[key] = self._storage(key, STORAGES[storage.name])
+            self._storages[key] = self._storage(key, STORAGES[storage.name], count)
         if self._storages[key].size < count:
             raise ValueError(f"storage {key} has fewer than {count} elements")
         return self._storages[key]
@@ -203,6 +256,7 @@ class _Reader:
 
 _CONSTANTS: dict[str, Callable[[], Any]] = {
     "EMPTY_DICT": dict,
+    "EMPTY_LIST": list,
     "EMPTY_TUPLE": tuple,
     "NEWTRUE": lambda: True,
     "NEWFALSE": lambda: False,

@@ -82,8 +82,9 @@ class NativeSearch:
         pruned = self.model.pruned if self.is_greedy and constraints is None else None
         with_log_probs = pruned is None or self.settings.with_log_probs or self.settings.num_alternatives > 0
         arrays = {**inputs, **results.arrays}
+        bias = self.model.tgt_positions.of(results.arrays["tokens"].shape[2] + 1)[2]
         task = Task(
-            decoder=ctypes.pointer(self.model.decoder.structure),
+            decoder=ctypes.pointer(self.model.decoder.with_bias(bias)),
             output=ctypes.pointer(self.model.output.linear),
             pruned=None if pruned is None else ctypes.pointer(pruned.structure),
             constraints=None if constraints is None else ctypes.pointer(constraints),
@@ -103,7 +104,7 @@ class NativeSearch:
             **self._task_options,
         )
         self._run(task, len(requests))
-        del kept, sentence_ids  # what the constraints and the settings of sampling point to
+        del kept, sentence_ids, bias  # what the decoder, the constraints and the settings of sampling point to
         if not with_log_probs:
             results.arrays["log_probs"].fill(math.nan)
             results.arrays["scores"].fill(math.nan)
@@ -117,7 +118,7 @@ class NativeSearch:
         min_lengths = np.array([request.min_length for request in requests], dtype=np.int32)
         longest = int(max_lengths.max())
         penalty: Any = self.settings.config.penalty()  # its arithmetic is that of arrays and tensors alike
-        vectors, rotations = self.model.tgt_positions.of(longest + 1)
+        vectors, rotations, _ = self.model.tgt_positions.of(longest + 1)
         counts = np.arange(longest + 2, dtype=np.float32)
         return {
             "embeddings": self.model.tgt_table,

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from mtkit.hardware import CPUINFO, cpu_has_bf16
-from mtkit.inference.library import chosen_instruction_set
+from mtkit.inference.library import CONSTANTS, chosen_instruction_set
 from mtkit.layers.config import (
     DenseConfig,
     FullAttentionConfig,
+    GatedConfig,
     LayerNormConfig,
     LearnedConfig,
     NoNormConfig,
@@ -24,19 +25,29 @@ from mtkit.layers.config import (
     RoPEConfig,
     SinusoidalConfig,
 )
+from mtkit.layers.variants.config import T5BiasConfig
 from mtkit.models.transformer.checks import ANY_VALUE, AllowList
 from mtkit.models.transformer.config import TransformerConfig
 
 SUPPORTED_MODELS = AllowList(
     any_value=ANY_VALUE - {"num_kv_heads"}
-    | {"scaled_attention", "bias", "embedding_norm", "encoder_heads", "decoder_heads", "cross_heads"},
+    | {
+        "scaled_attention",
+        "bias",
+        "embedding_norm",
+        "decoder_d_ff",
+        "decoder_num_heads",
+        "encoder_heads",
+        "decoder_heads",
+        "cross_heads",
+    },
     kinds={
         "encoder_attention": (FullAttentionConfig,),
         "decoder_attention": (FullAttentionConfig,),
-        "encoder_positions": (NoPositionConfig, SinusoidalConfig, LearnedConfig, RoPEConfig),
-        "decoder_positions": (NoPositionConfig, SinusoidalConfig, LearnedConfig, RoPEConfig),
+        "encoder_positions": (NoPositionConfig, SinusoidalConfig, LearnedConfig, RoPEConfig, T5BiasConfig),
+        "decoder_positions": (NoPositionConfig, SinusoidalConfig, LearnedConfig, RoPEConfig, T5BiasConfig),
         "residual": (PreNormConfig, PostNormConfig),
-        "feed_forward": (DenseConfig,),
+        "feed_forward": (DenseConfig, GatedConfig),
     },
     norms=(LayerNormConfig, RMSNormConfig, NoNormConfig),
 )
@@ -51,7 +62,10 @@ def unsupported_model_key(config: Any) -> str | None:
         "num_kv_heads": config.num_kv_heads in (None, config.num_heads),
         "value_head_dim": config.heads.value_dim == config.heads.head_dim,
     }
-    return next((key for key, _ in SUPPORTED_MODELS.unsupported(config) if not usual.get(key)), None)
+    first = next((key for key, _ in SUPPORTED_MODELS.unsupported(config) if not usual.get(key)), None)
+    if first is None and config.feed_forward.activation.upper() not in CONSTANTS:
+        return "feed_forward.activation"
+    return first
 
 
 CpuType = Literal["float32", "bf16", "int8"]

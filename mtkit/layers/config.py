@@ -7,7 +7,8 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from mtkit.config import Limits, config, construct, load_class
-from mtkit.layers.sizes import Activation, Heads
+from mtkit.layers.activations import Activation
+from mtkit.layers.sizes import Heads
 
 if TYPE_CHECKING:
     from torch import nn

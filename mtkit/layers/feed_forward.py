@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import torch.nn.functional as F
 from torch import Tensor
 
+from mtkit.layers.activations import activation_function
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.norms import Sublayer
 from mtkit.layers.projections import linear
 
 if TYPE_CHECKING:
     from mtkit.layers.config import DenseConfig, GatedConfig
-
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
 class FeedForward(Sublayer):
@@ -26,7 +22,7 @@ class FeedForward(Sublayer):
         super().__init__()
         self.inner = linear(d_model, d_ff)
         self.outer = linear(d_ff, d_model)
-        self.activation = ACTIVATIONS[config.activation]
+        self.activation = activation_function(config.activation)
         self.dropout = Dropout(dropout)
 
     def value_path_weights(self) -> list[Tensor]:
@@ -48,7 +44,7 @@ class GatedFeedForward(Sublayer):
         super().__init__()
         self.gate_value = linear(d_model, 2 * d_ff, bias=config.bias)
         self.outer = linear(d_ff, d_model, bias=config.bias)
-        self.activation = ACTIVATIONS[config.activation]
+        self.activation = activation_function(config.activation)
         self.dropout = Dropout(dropout)
 
     def value_path_weights(self) -> list[Tensor]:

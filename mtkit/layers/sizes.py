@@ -60,5 +60,4 @@ PositiveWidth = Annotated[int, Limits(gt=0, le=100_000)]  # of a vector; also nu
 Index = Annotated[int, Limits(ge=0, le=100_000)]  # from 0, such as of a layer or head
 NumLayers = Annotated[int, Limits(gt=0, le=1_000)]  # the deepest DeepNorm model, https://arxiv.org/abs/2203.00555
 QKNorm = Literal["none", "layer", "rms"]  # norm of queries and keys
-Activation = Literal["relu", "gelu", "silu"]
 RoutingKind = Literal["switch", "top2"]  # of tokens to experts

@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError
+from mtkit.inference.packing import as_float32
 from mtkit.io.files import atomic_folder, read_file, write_text
 from mtkit.io.json_text import parse_json
+from mtkit.model_folder.foreign_names import Part, foreign_parts
 from mtkit.model_folder.safetensors_file import Arrays, map_tensors
 
 if TYPE_CHECKING:
@@ -105,17 +108,27 @@ class Adapter:
         Raises:
             DataError: a tensor is of no weight of the model, or has another shape.
         """
-        merged = dict(weights)
+        merged, changed = dict(weights), set[str]()
+        parts = foreign_parts({name.rpartition(".")[0] for name in weights})
         is_update = self.fields["peft_type"] == LORA
         values = {name.removeprefix(PREFIX).replace(_NORM_PART, "."): array for name, array in self.tensors.items()}
         for name, array in (self._updates() if is_update else values).items():
-            if name not in weights or weights[name].shape != array.shape:
-                found = f"is {list(weights[name].shape)} in the model" if name in weights else "is not in the model"
+            module, _, leaf = name.rpartition(".")
+            part = parts.get(module, Part(module, 0, 1)) if name not in weights else Part(module, 0, 1)
+            ours = f"{part.module}.{leaf}"
+            shape = weights[ours].shape if ours in weights else ()
+            rows = shape[0] // part.blocks if shape else 0
+            if not shape or (rows, *shape[1:]) != array.shape:
+                found = f"is {[rows, *shape[1:]]} in the model" if shape else "is not in the model"
                 raise DataError(
-                    f"{self.folder}: {name} {list(array.shape)} {found}; it was trained on another model, or in "
-                    "another program: merge it there (peft: merge_and_unload, save_pretrained) and import the result"
+                    f"{self.folder}: {name} {list(array.shape)} {found}; it was trained on another model, or changes "
+                    "what is not applied here: merge it (peft: merge_and_unload, save_pretrained) and import the result"
                 )
-            merged[name] = weights[name] + array if is_update else array.astype(np.float32)
+            if ours not in changed:
+                merged[ours] = weights[ours].astype(np.float32)  # a copy
+                changed.add(ours)
+            place = merged[ours][part.number * rows : (part.number + 1) * rows]
+            place[...] = place + array if is_update else array
         return merged
 
     def _updates(self) -> dict[str, NDArray[Any]]:
@@ -160,11 +173,18 @@ def read_adapter(folder: Path) -> Adapter:
     if fields["peft_type"] == LORA:
         for key, value in fields.items():
             neutral = _KEPT_BASE if key == "init_lora_weights" else _EMPTY
+            if key == "init_lora_weights" and value not in neutral:
+                raise DataError(
+                    f"{path}: {key}: {printable(str(value), 40)} changes the weights of the model, which the adapter "
+                    "does not hold; merge it (peft: merge_and_unload, save_pretrained) and import the result, or save "
+                    "it with path_initial_model_for_weight_conversion"
+                )
             if key not in _COMPUTED | _WITHOUT_EFFECT and value not in neutral:
                 raise DataError(f"{path}: {key}: {str(value)[:40]} is not read; train the adapter without it")
         sizes = fields.get("r"), fields.get("lora_alpha")
         if not all(isinstance(size, int | float) and size > 0 for size in sizes):
             raise DataError(f"{path}: r and lora_alpha must be numbers above 0")
-    if bad := next((name for name, array in tensors.items() if array.dtype not in (np.float32, np.float16)), None):
-        raise DataError(f"{folder / TENSORS}: {bad} is not float32 or float16; save the adapter in float32")
-    return Adapter(folder, fields, tensors)
+    floats = (np.float32, np.float16, np.uint16)  # uint16 holds the bits of bfloat16
+    if bad := next((name for name, array in tensors.items() if array.dtype not in floats), None):
+        raise DataError(f"{folder / TENSORS}: {bad} is no float of 16 or 32 bits; save the adapter in float32")
+    return Adapter(folder, fields, {name: as_float32(array) for name, array in tensors.items()})

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.display import printable
 from mtkit.io.files import require_regular_file, translate_read_errors
 from mtkit.io.json_text import parse_json
 
@@ -84,6 +85,8 @@ def _read_header(text: bytes, size: int) -> dict[str, StoredTensor]:
             continue
         entry = value if isinstance(value, dict) else {}
         dtype, shape, offsets = (entry.get(key, ()) for key in ("dtype", "shape", "data_offsets"))
+        if isinstance(dtype, str) and dtype not in DTYPES:
+            raise ValueError(f"{name} is of type {printable(dtype, 20)}, which is not read; save it as F32 or BF16")
         is_valid = isinstance(dtype, str) and dtype in DTYPES and _are_sizes(shape) and _are_sizes(offsets)
         if not is_valid or len(offsets) != 2:
             raise ValueError(f"the header of {name} is not valid")

@@ -119,7 +119,7 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
     ids = loaded.tokenizers.encode("src", [sentence])[0]
     if not sentence.strip() or not ids:
         raise UsageError("there is nothing to translate: the sentence is empty")
-    ids = [*before, *ids]
+    ids = [*before, *ids, *loaded.tokenizers.src.after]
     config = loaded.metadata.search
     ids_with_meaning = special_ids(
         loaded.tokenizers.tgt, allow_unknown=config.allow_unknown, copy_ids=loaded.tokenizers.copy_ids("tgt")

@@ -187,7 +187,7 @@ def _make_tokenizer(recipe: Recipe, folder: Path) -> str:
 
 def require_trainable(pair: TokenizerPair, model: Path) -> None:
     """Raise UsageError if texts of a model begin with a token of their language, as those of M2M-100."""
-    if pair.src.before or pair.tgt.before:
+    if pair.src.before or pair.src.after or pair.tgt.before:
         raise UsageError(
             f"{model}: its texts begin with a token of their language, with which mtkit does not train yet; begin with "
             "a model of one direction, such as one of OPUS-MT"

@@ -147,13 +147,13 @@ def _score(
 ) -> list[list[ScoredToken] | ItemError]:
     """Scores of the tokens of each pair, or the error of one that is too long for the models or the memory."""
     scores: dict[int, list[ScoredToken] | ItemError] = {}
-    eos, ids_with_meaning = tokenizers.src.vocab.eos, special_ids(tokenizers.tgt, copy_ids=tokenizers.copy_ids("tgt"))
+    ending, ids_with_meaning = tokenizers.src.ending(), special_ids(tokenizers.tgt, copy_ids=tokenizers.copy_ids("tgt"))
 
     def cost(k: int) -> int:
         return max(map(len, pairs[k])) + 1
 
     def run(chosen: Sequence[int]) -> list[list[ScoredToken]]:
-        return engine.score([([*src, eos], tgt) for src, tgt in (pairs[k] for k in chosen)], ids_with_meaning)
+        return engine.score([([*src, *ending], tgt) for src, tgt in (pairs[k] for k in chosen)], ids_with_meaning)
 
     for chosen in budget.batches(range(len(pairs)), cost):
         scores.update(zip(chosen, budget.compute(chosen, cost, run), strict=True))

@@ -242,7 +242,7 @@ class Translator:
 
     def _source(self, segment: Segment) -> list[int]:
         """The ids that the model reads for a segment."""
-        return [*self.tag_ids, *segment.ids, self.tokenizers.src.vocab.eos]
+        return [*self.tag_ids, *segment.ids, *self.tokenizers.src.ending()]
 
     def _translate_trials(self, segments: Sequence[Segment]) -> None:
         """Translate segments that have a translation already; those that fail get none."""

@@ -263,6 +263,11 @@ def pickled(folder: Path) -> None:
 
 BAD = {
     "recurrent": (change(type="s2s"), "type: 's2s'; mtkit imports models with 'transformer' alone"),
+    "right to left": (change(**{"right-left": True}), "right-left: True; mtkit imports models with False alone"),
+    "a word penalty": (
+        lambda folder: append(folder / "decoder.yml", "beam-size: 6\nword-penalty: 0.4"),
+        "word-penalty: 0.4; mtkit imports models with 0.0 alone",
+    ),
     "pre-norm": (change(**{"transformer-preprocess": "n"}), "transformer-preprocess: 'n'"),
     "gelu": (change(**{"transformer-ffn-activation": "gelu"}), "mtkit has swish and relu of Marian"),
     "other depth": (change(**{"enc-depth": 3}), "weights have no model.encoder.layers.2"),

@@ -210,6 +210,46 @@ def make_mbart(folder: Path, *, updates: int) -> Path:
         return _trained_multilingual(folder, model, tokenizer, updates)
 
 
+def make_t5(folder: Path, *, tags: Sequence[str] = (), **changes: Any) -> Path:
+    """A T5 with random weights, whose tokenizer may have tokens of languages, as MADLAD-400 has."""
+    import transformers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    text = folder / "text.txt"
+    text.write_text("\n".join([*lines("train.en", 2000), *lines("train.de", 2000)]), encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text),
+        model_prefix=str(folder / "spiece"),
+        vocab_size=PIECES,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        user_defined_symbols=list(tags),
+        minloglevel=2,
+        hard_vocab_limit=False,
+    )
+    sizes = {"d_model": 32, "d_kv": 12, "d_ff": 48, "num_heads": 2, "num_layers": 3, "num_decoder_layers": 2}
+    special = {"pad_token_id": 0, "decoder_start_token_id": 0, "eos_token_id": 1}
+    buckets = {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 20}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tokenizer = transformers.T5Tokenizer.from_pretrained(folder)
+        torch.manual_seed(1)
+        config = transformers.T5Config(vocab_size=640, **sizes, **special, **buckets, **changes)
+        model = transformers.T5ForConditionalGeneration(config).eval()
+        for name, parameter in model.named_parameters():
+            if "norm" in name or "relative" in name:
+                torch.nn.init.normal_(parameter, mean=1.0, std=0.5)
+        if changes.get("tie_word_embeddings") is False:
+            model.lm_head.weight = torch.nn.Parameter(torch.randn(640, 32) * 0.3)
+        model.generation_config = transformers.GenerationConfig(num_beams=3, max_new_tokens=40, **special)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    text.unlink()
+    return folder
+
+
 def _trained_multilingual(folder: Path, model: Any, tokenizer: Any, updates: int) -> Path:
     import transformers
 

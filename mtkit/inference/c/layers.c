@@ -63,8 +63,12 @@ int add_residual(const Layer *layer, const Norm *norm, const Linear *out, const 
 int feed_forward(const Layer *layer, float *x, int rows) {
     const Norm *norm = &layer->feed_forward_norm;
     float *inner = scratch_floats(INNER_ACTIVATIONS, (size_t)rows * layer->inner.outputs);
-    return inner && project(layer->is_pre_norm ? norm : NULL, x, rows, &layer->inner, inner, layer->activation) &&
-           add_residual(layer, norm, &layer->outer, inner, x, rows);
+    const int is_gated = layer->inner.outputs == 2 * layer->outer.inputs;
+    if (!inner || !project(layer->is_pre_norm ? norm : NULL, x, rows, &layer->inner, inner,
+                           is_gated ? NO_ACTIVATION : layer->activation))
+        return 0;
+    if (is_gated) apply_gates(inner, rows, layer->outer.inputs, layer->activation);
+    return add_residual(layer, norm, &layer->outer, inner, x, rows);
 }
 
 /* y [rows, outputs] = x W^T + b of x [rows, inputs]; called by Python. */

@@ -10,6 +10,7 @@
 INLINE int padded_length(int length) { return (length + LANES - 1) / LANES * LANES; }
 
 enum { CHUNK = 96 }; /* rows that go through all layers together, so that their activations stay in the cache */
+enum { BIAS_PADDING = 16 }; /* floats after the biases of a head, as many as a vector may have */
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
 
 typedef struct {
@@ -18,7 +19,8 @@ typedef struct {
     int32_t kind;
 } Norm;
 
-/* A layer of encoder or decoder; an encoder layer has no parts for the source. */
+/* A layer of encoder or decoder; an encoder layer has no parts for the source. A gated feed-forward layer has twice as
+   many outputs in `inner`, gates first, as inputs in `outer`. */
 typedef struct {
     Linear query_key_value, out, source_query, source_key_value, source_out, inner, outer;
     Norm norm, source_norm, feed_forward_norm;
@@ -28,8 +30,9 @@ typedef struct {
 typedef struct {
     const Layer *layers;
     Norm embedding_norm, final_norm;
+    const float *bias;         /* [H, 2 bias_length - 1 + BIAS_PADDING] of self-attention, by key minus query; or NULL */
     float scale, source_scale; /* of products of queries and keys */
-    int32_t num_layers, d_model, head_dim, rotate_halves, alignment_layer;
+    int32_t num_layers, d_model, head_dim, rotate_halves, alignment_layer, bias_length;
     int32_t alignment_head; /* of that layer; -1: the mean of all */
 } Stack;
 

@@ -111,12 +111,32 @@ INLINE Floats activate(Floats x, int activation) {
         const Floats erf = 1.0f - p * t * exponential(-size * size);
         return 0.5f * x * (1.0f + select_floats(z < 0.0f, -erf, erf));
     }
+    case GELU_TANH: /* 0.5 x (1 + tanh(u)) = x / (1 + e^-2u) */
+        return x / (1.0f + exponential(-1.59576912f * (x + 0.044715f * x * x * x)));
     default: return x;
     }
 }
 
 /* The same as a call: these activations are many instructions, and a call costs little beside them. */
 static NOINLINE Floats call_activate(Floats x, int activation) { return activate(x, activation); }
+
+void apply_gates(float *x, int rows, int width, int activation) {
+    for (int r = 0; r < rows; r++) {
+        const float *gates = x + (size_t)r * 2 * width;
+        float *y = x + (size_t)r * width;
+        int i = 0;
+        for (; i + LANES <= width; i += LANES) {
+            const Floats values = load(gates + width + i);
+            store(y + i, call_activate(load(gates + i), activation) * values);
+        }
+        if (i == width) continue;
+        float last[2][LANES] = {{0}};
+        memcpy(last[0], gates + i, sizeof(float) * (size_t)(width - i));
+        memcpy(last[1], gates + width + i, sizeof(float) * (size_t)(width - i));
+        store(last[0], call_activate(load(last[0]), activation) * load(last[1]));
+        memcpy(y + i, last[0], sizeof(float) * (size_t)(width - i));
+    }
+}
 
 /* Outputs from the sums [rows, columns] of a tile: scale, bias, activation, residual connection. `row` and `column` are
    the first ones of the tile. Not inlined: there are some forty tiles, and the compiler would take a minute for as many

@@ -11,7 +11,7 @@
 #define PANEL (2 * LANES) /* outputs of a projection that are computed together */
 
 enum { FLOAT32, BFLOAT16, INT8, NUM_TYPES };
-enum { NO_ACTIVATION, RELU, GELU, SILU };
+enum { NO_ACTIVATION, RELU, GELU, GELU_TANH, SILU };
 
 /* A projection. Its weights are in panels of PANEL outputs; a panel is [groups, PANEL] elements of 32 bits.
 
@@ -50,6 +50,9 @@ INTERNAL void multiply(const Linear *w, const Operand *operand, int rows, const 
 
 /* The projection to `count` outputs, or those that there are, from `first` on, a multiple of PANEL. */
 INTERNAL Linear part_of(const Linear *w, int first, int count);
+
+/* activation(gates) * values of x [rows, 2 width], gates first, into [rows, width] at its beginning. */
+INTERNAL void apply_gates(float *x, int rows, int width, int activation);
 
 /* Write a row of weights, in the type of a projection, into its panels. */
 INTERNAL void pack_row(const Linear *w, int32_t *panels, int row, const void *weights);

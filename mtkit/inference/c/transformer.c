@@ -20,10 +20,16 @@ static void softmax(float *scores, int count, int padded) {
     for (int i = 0; i < padded; i += LANES) store(scores + i, load(scores + i) * factor);
 }
 
-/* Attention of one query to a source: keys [K, padded length] and values [length, K] of one head, weights [padded
-   length]. A query that sees nothing yields zeros. */
-static void attend_to_source(const float *q, const float *keys, const float *values, int length, int width,
-                             float *weights, float *y) {
+/* What is added to the scores of a query at `position`, for the keys at 0, 1, 2 ... of one head; NULL: nothing. */
+INLINE const float *bias_of(const Stack *stack, int head, int position) {
+    const size_t stride = 2 * (size_t)stack->bias_length - 1 + BIAS_PADDING;
+    return stack->bias ? stack->bias + head * stride + stack->bias_length - 1 - position : NULL;
+}
+
+/* Attention of one query to a source: keys [K, padded length] and values [length, K] of one head, bias [padded length]
+   or NULL, weights [padded length]. A query that sees nothing yields zeros. */
+static void attend_to_source(const float *q, const float *keys, const float *values, const float *bias, int length,
+                             int width, float *weights, float *y) {
     const int padded = padded_length(length);
     memset(y, 0, sizeof(float) * (size_t)width);
     if (!length) return;
@@ -35,7 +41,7 @@ static void attend_to_source(const float *q, const float *keys, const float *val
             odd += q[k + 1] * load(keys + (size_t)(k + 1) * padded + s);
         }
         if (k < width) even += q[k] * load(keys + (size_t)k * padded + s);
-        store(weights + s, even + odd);
+        store(weights + s, bias ? even + odd + load(bias + s) : even + odd);
     }
     softmax(weights, length, padded);
     for (int s = 0; s < length; s++) add_scaled(y, weights[s], values + (size_t)s * width, width);
@@ -54,11 +60,11 @@ typedef struct {
 
 INLINE size_t slot_of(const TokenMemory *tokens, int t) { return (size_t)(tokens->slots ? tokens->slots[t] : t); }
 
-/* Attention of all heads q [heads, K] to the tokens of a hypothesis; weights [heads, padded length].
+/* Attention of all heads q [heads, K] of a stack to the tokens of a hypothesis; weights [heads, padded length].
 
    The loops over tokens are the outer ones: keys or values of a token are then read at once, while the next ones are on
    their way from memory. */
-static void attend_to_tokens(const float *q, const TokenMemory *tokens, float *weights, float *y) {
+static void attend_to_tokens(const Stack *stack, const float *q, const TokenMemory *tokens, float *weights, float *y) {
     const int heads = tokens->heads, width = tokens->width, length = tokens->length, padded = padded_length(length);
     const size_t stride = (size_t)heads * width;
     for (int t = 0; t < length; t++) {
@@ -66,7 +72,11 @@ static void attend_to_tokens(const float *q, const TokenMemory *tokens, float *w
         if (t + 2 < length) prefetch(tokens->keys + slot_of(tokens, t + 2) * stride, stride);
         for (int h = 0; h < heads; h++) weights[h * padded + t] = dot(q + h * width, key + h * width, width);
     }
-    for (int h = 0; h < heads; h++) softmax(weights + h * padded, length, padded);
+    for (int h = 0; h < heads; h++) {
+        const float *bias = bias_of(stack, h, length - 1);
+        for (int t = 0; bias && t < length; t++) weights[h * padded + t] += bias[t];
+        softmax(weights + h * padded, length, padded);
+    }
     memset(y, 0, sizeof(float) * stride);
     for (int t = 0; t < length; t++) {
         const float *value = tokens->values + slot_of(tokens, t) * stride;
@@ -143,7 +153,8 @@ static int encode_self_attention(const Stack *stack, const Layer *layer, float *
         for (int s = 0; s < lengths[n]; s++)
             for (int h = 0; h < layer->heads; h++)
                 attend_to_source(first + (size_t)s * qkv_width + h * width, keys + h * head_size, values + h * head_size,
-                                 lengths[n], width, weights, y + (size_t)(r + s) * heads_width + h * width);
+                                 bias_of(stack, h, s), lengths[n], width, weights,
+                                 y + (size_t)(r + s) * heads_width + h * width);
     }
     return add_residual(layer, &layer->norm, &layer->out, y, x, rows);
 }
@@ -170,7 +181,7 @@ static int decode_self_attention(const Stack *stack, const Layer *layer, const C
         scale_row(q, heads_width, stack->scale);
         memcpy(cache->keys + new_token, q + heads_width, sizeof(float) * (size_t)heads_width);
         memcpy(cache->values + new_token, q + 2 * heads_width, sizeof(float) * (size_t)heads_width);
-        attend_to_tokens(q, &tokens, weights, y + (size_t)r * heads_width);
+        attend_to_tokens(stack, q, &tokens, weights, y + (size_t)r * heads_width);
     }
     return add_residual(layer, &layer->norm, &layer->out, y, x, rows);
 }
@@ -192,7 +203,7 @@ static int decode_cross_attention(const Stack *stack, const Layer *layer, const 
         for (int h = 0; h < layer->source_heads; h++) {
             const size_t head = (size_t)r * heads_width + h * width;
             attend_to_source(q + head, memory->keys + begin + h * head_size, memory->values + begin + h * head_size,
-                             length, width, weights, y + head);
+                             NULL, length, width, weights, y + head);
             if (attention)
                 memcpy(attention + ((size_t)(first + r) * layer->source_heads + h) * step->source_length, weights,
                        sizeof(float) * (size_t)length);

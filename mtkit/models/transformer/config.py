@@ -296,6 +296,10 @@ class TransformerConfig(TransformerLayerConfig):
     embedding_norm: bool = False
     # Whether the output projection has a bias. Default: false, as in the paper; true is for models of other programs.
     output_bias: bool = False
+    # Width of the decoder's feed-forward layers. Default: null is `d_ff`; another is for models of other programs.
+    decoder_d_ff: PositiveWidth | None = None
+    # Number of heads of the decoder's attention. Default: null is `num_heads`; another is for models of other programs.
+    decoder_num_heads: PositiveWidth | None = None
     # Number of heads of each encoder layer of a model whose heads were pruned. Default: null is `num_heads` in all
     # layers.
     encoder_heads: list[PositiveWidth] | None = None
@@ -321,12 +325,13 @@ class TransformerConfig(TransformerLayerConfig):
         for stack in self.position_stacks():
             stack.check()
         for key, each in self.head_counts().items():
-            each.check(key, num_heads=self.num_heads, num_kv_heads=self.num_kv_heads)
+            num_heads = self.num_heads if key == "encoder_heads" else self.decoder_side().num_heads
+            each.check(key, num_heads=num_heads, num_kv_heads=self.num_kv_heads)
             if self.head_gates is not None:  # its heads could not be removed afterwards
                 gated = replace(each, counts=each.counts or [1] * each.layers)
-                gated.check("head_gates", num_heads=self.num_heads, num_kv_heads=self.num_kv_heads)
+                gated.check("head_gates", num_heads=num_heads, num_kv_heads=self.num_kv_heads)
         layer, head = self.alignment
-        if head is not None and (layer >= self.decoder_layers or head >= self.num_heads):
+        if head is not None and (layer >= self.decoder_layers or head >= self.decoder_side().num_heads):
             raise ValueError(f"alignment_head: there is no head {head} of decoder layer {layer}, counted from 0")
 
     @property
@@ -337,6 +342,14 @@ class TransformerConfig(TransformerLayerConfig):
         if len(self.alignment_head) != 2:
             raise ValueError(f"alignment_head: {self.alignment_head} is not a layer and a head, such as [5, 0]")
         return self.alignment_head[0], self.alignment_head[1]
+
+    def decoder_side(self) -> TransformerConfig:
+        """The configuration whose `d_ff` and `num_heads` are those of the decoder."""
+        if self.decoder_d_ff is None and self.decoder_num_heads is None:
+            return self
+        sizes = {"d_ff": self.decoder_d_ff or self.d_ff, "num_heads": self.decoder_num_heads or self.num_heads}
+        unset = dict.fromkeys(("decoder_d_ff", "decoder_num_heads", "encoder_heads"))
+        return replace(self, **sizes, **unset)  # type: ignore[arg-type]
 
     def head_counts(self) -> dict[str, HeadCounts]:
         """Head counts of each kind of attention, by the key that sets them."""
@@ -358,7 +371,13 @@ class TransformerConfig(TransformerLayerConfig):
             d_model=self.d_model,
             heads=self.heads,
         )
-        decoder = replace(encoder, side="decoder", attention=self.decoder_attention, positions=self.decoder_positions)
+        decoder = replace(
+            encoder,
+            side="decoder",
+            attention=self.decoder_attention,
+            positions=self.decoder_positions,
+            heads=self.decoder_side().heads,
+        )
         return encoder, decoder
 
     def _orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -385,7 +404,7 @@ class TransformerConfig(TransformerLayerConfig):
 
         src_order, tgt_order = self._orders()
         src_positions, tgt_positions = (
-            stack.positions.build(self.d_model, self.heads, layers=max(order) + 1, causal=stack.is_causal)
+            stack.positions.build(self.d_model, stack.heads, layers=max(order) + 1, causal=stack.is_causal)
             for stack, order in zip(self.position_stacks(), (src_order, tgt_order), strict=True)
         )
         embeddings = build_embeddings(
@@ -425,11 +444,11 @@ class TransformerConfig(TransformerLayerConfig):
         from mtkit.layers.norms import Depth
         from mtkit.models.transformer.layers import DecoderLayer, ParallelDecoderLayer
 
-        counts = self.head_counts()
+        counts, side = self.head_counts(), self.decoder_side()
         cross_heads, num_heads = counts["cross_heads"].of_layer(index), counts["decoder_heads"].of_layer(index)
-        no_position = NoPositionConfig().module(self.d_model, self.heads, causal=False)
-        cross = CrossAttention(self.attention_parts(no_position, causal=False, num_heads=cross_heads))
-        attention = self.decoder_attention.build(self.attention_parts(position, causal=True, num_heads=num_heads))
+        no_position = NoPositionConfig().module(self.d_model, side.heads, causal=False)
+        cross = CrossAttention(side.attention_parts(no_position, causal=False, num_heads=cross_heads))
+        attention = self.decoder_attention.build(side.attention_parts(position, causal=True, num_heads=num_heads))
         kind = ParallelDecoderLayer if self.parallel_sublayers else DecoderLayer
         depth = Depth("decoder", self.encoder_layers, self.decoder_layers)
-        return self.build_layer(kind, attention, cross, index=index, depth=depth)
+        return side.build_layer(kind, attention, cross, index=index, depth=depth)

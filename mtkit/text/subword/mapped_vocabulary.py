@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -44,6 +45,10 @@ class TokenList:
         tags: ids of tokens before the source that name its language or that of the target, by name.
         before: ids of tokens before every text, such as the name of its language.
         hidden: further ids that no text produces, and that the text of a translation leaves out.
+        after: ids of tokens between every text and the end of sentence.
+        added: ids of tokens that are found in a text before its segmentation, which sees the parts between them.
+        keeps_space: a space before such a token is a token; else the parts have no outer space, and the text of a
+            translation has spaces around such tokens.
     """
 
     tokens: list[str]
@@ -55,10 +60,14 @@ class TokenList:
     tags: dict[str, int] = field(default_factory=dict)
     before: list[int] = field(default_factory=list)
     hidden: list[int] = field(default_factory=list)
+    after: list[int] = field(default_factory=list)
+    added: list[int] = field(default_factory=list)
+    keeps_space: bool = False
 
     def __post_init__(self) -> None:
         """Raise ValueError if the ids do not fit the tokens."""
-        ids = [self.pad, self.unk, self.bos, self.eos, *self.control, *self.tags.values(), *self.before, *self.hidden]
+        ids = [self.pad, self.unk, self.bos, self.eos, *self.control, *self.tags.values()]
+        ids += [*self.before, *self.hidden, *self.after, *self.added]
         if not {*map(type, self.tokens)} <= {str} or len({*self.tokens}) < len(self.tokens):
             raise ValueError("a token occurs twice, or is no text")
         if not all(type(each) is int and 0 <= each < len(self.tokens) for each in ids):
@@ -95,9 +104,28 @@ class MappedVocabulary(NamedVocabulary):
         texts: list[str] = self._processor.id_to_piece(list(range(size)))
         self._mapped = [self._id_of(text) for text in texts]  # of each id of the sentencepiece model
         self._bytes = {text for token_id, text in enumerate(texts) if self._processor.is_byte(token_id)}
+        added = sorted((listed.tokens[token_id] for token_id in listed.added), key=len, reverse=True)
+        self._added, self._keeps_space = frozenset(added), listed.keeps_space
+        self._splits = re.compile(f"({'|'.join(map(re.escape, added))})") if added else None
 
     def encode(self, lines: Sequence[str], *, num_threads: int = 1, out_type: type = int) -> Any:
         """The ids of each line, or with `out_type` str its pieces."""
+        if self._splits is None:
+            return self._encode(lines, num_threads, out_type)
+        parts = [self._splits.split(line) for line in lines]  # text, added token, text ...
+        texts = iter(self._encode([text for line in parts for text in line[::2]], num_threads, out_type))
+        space, encoded = SPACE_MARK if out_type is str else self._ids.get(SPACE_MARK), []
+        for line in parts:
+            tokens: list[Any] = []
+            for text, name in itertools.zip_longest(line[::2], line[1::2]):
+                tokens += next(texts)
+                if name is not None:
+                    has_space = self._keeps_space and text.endswith(" ") and space is not None
+                    tokens += [*([space] if has_space else []), name if out_type is str else self._ids[name]]
+            encoded.append(tokens)
+        return encoded
+
+    def _encode(self, lines: Sequence[str], num_threads: int, out_type: type) -> Any:
         pieces = self._processor.encode(list(lines), out_type=out_type, num_threads=num_threads)
         if out_type is str:
             return pieces
@@ -130,6 +158,8 @@ class MappedVocabulary(NamedVocabulary):
         for line in lines:
             names = [each if isinstance(each, str) else self._names[each] for each in line]
             names = [name for name in names if self._ids.get(name) not in self._hidden and name != unk]
+            if not self._keeps_space and not self._added.isdisjoint(names):
+                names = [f" {name} " if name in self._added else name for name in names]
             is_plain = self._bytes.isdisjoint(names)
             text: str = "".join(names) if is_plain else self._processor.decode(names)
             texts.append(text.replace(SPACE_MARK, " ").strip())

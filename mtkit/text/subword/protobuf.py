@@ -35,11 +35,27 @@ def bytes_field(number: int, value: bytes) -> bytes:
     return _varint(number << 3 | _BYTES) + _varint(len(value)) + value
 
 
+def number_field(number: int, value: int) -> bytes:
+    """A field with an integer from 0 on, or a truth value."""
+    return _varint(number << 3 | _VARINT) + _varint(value)
+
+
 def piece_field(text: str, score: float = 0.0, kind: PieceType = PieceType.NORMAL) -> bytes:
     """A piece of a sentencepiece model, as a field of ModelProto."""
     score_field = _varint(_PIECE_SCORE << 3 | _FIXED32) + struct.pack("<f", score)
-    type_field = _varint(_PIECE_TYPE << 3 | _VARINT) + _varint(kind)
+    type_field = number_field(_PIECE_TYPE, kind)
     return bytes_field(PIECE, bytes_field(_PIECE_TEXT, text.encode()) + score_field + type_field)
+
+
+def pieces_of(model: bytes, kind: PieceType) -> list[str]:
+    """The pieces of a type, by id; ValueError if the bytes are no model."""
+    texts = []
+    for number, value, _ in read_fields(model):
+        if number == PIECE and isinstance(value, bytes):
+            fields = {key: part for key, part, _ in read_fields(value)}
+            if fields.get(_PIECE_TYPE, PieceType.NORMAL) == kind:
+                texts.append(bytes(fields[_PIECE_TEXT]).decode())
+    return texts
 
 
 def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:

@@ -276,13 +276,13 @@ BAD: dict[str, tuple[Change, str]] = {
     "config cut off": (cut("config.json", 0.5), r"config\.json: damaged, cut off, or no JSON"),
     "config is a list": (write("config.json", "[1]"), "a table is expected"),
     "another architecture": (
-        set_key("config.json", model_type="t5"),
-        r"model_type: 't5'; mtkit imports marian \(Marian",
+        set_key("config.json", model_type="bert"),
+        r"model_type: 'bert'; mtkit imports marian \(Marian",
     ),
     "no architecture": (set_key("config.json", model_type=["marian"]), r"model_type: \['marian'\]; mtkit imports"),
     "an activation": (
-        set_key("config.json", activation_function="gelu_new"),
-        "activation_function: 'gelu_new'; mtkit has",
+        set_key("config.json", activation_function="quick_gelu"),
+        "activation_function: 'quick_gelu'; mtkit has",
     ),
     "more layers": (set_key("config.json", encoder_layers=3), r"the weights have no model\.encoder\.layers\.2"),
     "fewer layers": (set_key("config.json", decoder_layers=1), r"model\.decoder\.layers\.1\..* no weight of marian"),

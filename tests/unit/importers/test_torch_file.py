@@ -46,6 +46,36 @@ def test_tensors_are_those_that_torch_reads(tmp_path: Path) -> None:
         np.testing.assert_array_equal(as_float32(tensors[name]), tensor.detach().float().numpy())
 
 
+def save_early(path: Path, value: object) -> Path:
+    """A file in the form of torch before 1.6."""
+    torch.save(value, path, _use_new_zipfile_serialization=False)
+    return path
+
+
+def test_files_of_torch_before_1_6_are_read(tmp_path: Path) -> None:
+    module = torch.nn.Linear(3, 2)
+    path = save_early(tmp_path / "x.bin", {**STATE, **module.state_dict(), "parameter": module.weight})
+    expected, tensors = torch.load(path, weights_only=True), read_torch_file(path)
+    assert tensors.keys() == expected.keys()
+    for name, tensor in expected.items():
+        np.testing.assert_array_equal(as_float32(tensors[name]), tensor.detach().float().numpy())
+
+
+@pytest.mark.parametrize("share", thinned([each / 200 for each in range(200)], 10))
+def test_an_early_file_that_was_cut_off_is_named(tmp_path: Path, share: float) -> None:
+    content = save_early(tmp_path / "x.bin", STATE).read_bytes()
+    (tmp_path / "x.bin").write_bytes(content[: int(share * len(content))])
+    with pytest.raises(DataError, match=r"x\.bin: damaged, cut off, or no file of torch"):
+        read_torch_file(tmp_path / "x.bin")
+
+
+def test_an_early_file_with_a_program_is_refused(tmp_path: Path) -> None:
+    path = save_early(tmp_path / "x.bin", {"x": Runs(os.mkdir, str(tmp_path / "run"))})
+    with pytest.raises(ForbiddenPickleError, match=r"would run posix\.mkdir"):
+        read_torch_file(path)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_state_with_attributes_is_read(tmp_path: Path) -> None:
     """`state_dict` is an ordered table with the versions of the modules as an attribute."""
     state = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LayerNorm(2)).state_dict()

@@ -28,7 +28,14 @@ from mtkit.layers.config import (
     RoPEConfig,
     SinusoidalConfig,
 )
-from mtkit.layers.variants.config import ALiBiConfig, HeadGatesConfig, SSRUConfig, WindowAttentionConfig
+from mtkit.layers.variants.config import (
+    ALiBiConfig,
+    HeadGatesConfig,
+    MixtureOfExpertsConfig,
+    SSRUConfig,
+    T5BiasConfig,
+    WindowAttentionConfig,
+)
 from mtkit.models.transformer.config import AllSharedConfig, CycleConfig, SequenceConfig, TransformerConfig
 from mtkit.models.transformer.model import Transformer
 from mtkit.search.config import SearchConfig
@@ -65,6 +72,12 @@ SUPPORTED = {
     "pruned_heads": replace(SMALL, encoder_heads=[2, 4], decoder_heads=[3, 1, 2], cross_heads=[4, 3, 1]),
     "gelu": replace(SMALL, feed_forward=DenseConfig(activation="gelu"), tied_embeddings="target"),
     "silu": replace(SMALL, feed_forward=DenseConfig(activation="silu"), tied_embeddings="none"),
+    "gelu_tanh": replace(SMALL, feed_forward=DenseConfig(activation="gelu_tanh")),
+    "gated": replace(SMALL, feed_forward=GatedConfig(), d_ff=47),
+    "gated_biases": replace(SMALL, feed_forward=GatedConfig(activation="gelu_tanh", bias=True)),
+    "t5": replace(SMALL, **both(T5BiasConfig(num_buckets=8, max_distance=6)), scaled_attention=False, bias=False),
+    "t5_scaled": replace(SMALL, encoder_positions=T5BiasConfig(scaled=True), decoder_positions=T5BiasConfig()),
+    "two_widths": replace(SMALL, decoder_d_ff=24, decoder_num_heads=2, **both(T5BiasConfig(num_buckets=4))),
     "output_bias": replace(SMALL, output_bias=True),
     "embedding_norm": replace(SMALL, embedding_norm=True),
     "unscaled_embeddings": replace(SMALL, scaled_embeddings=False, output_bias=True, tied_embeddings="none"),
@@ -86,7 +99,7 @@ REFUSED = {
     "qk_norm": replace(SMALL, qk_norm="rms"),
     "value_width": replace(SMALL, value_head_dim=6),
     "parallel": replace(SMALL, parallel_sublayers=True),
-    "gated": replace(SMALL, feed_forward=GatedConfig()),
+    "experts": replace(SMALL, feed_forward=MixtureOfExpertsConfig()),
     "deepnorm": replace(SMALL, residual=DeepNormConfig()),
     "head_gates": replace(SMALL, head_gates=HeadGatesConfig()),
 }

@@ -20,7 +20,7 @@ def import_(
         str | None, typer.Option("--tgt-lang", metavar="LANG", help="Target language (default: as the model says).")
     ] = None,
 ) -> None:
-    """Import a model: Marian, OPUS-MT, M2M-100, NLLB or mBART-50.
+    """Import a model: Marian, OPUS-MT, M2M-100, NLLB, mBART, T5 or MADLAD-400.
 
     Weights, tokenizers and search settings come along, so that the translations are those of the other program. The
     result is a model folder like any other.
