@@ -144,6 +144,7 @@ class _Aligner:
         self._tokenizers = loaded.tokenizers
         self._reference = reference
         self._prefix = len(prefix_ids(loaded, text.prefix))
+        self._tgt_prefix = len(text.prefix.tgt_ids(loaded.tokenizers))
         self._errors: defaultdict[str, defaultdict[int, AlignmentErrors]] = defaultdict(
             lambda: defaultdict(AlignmentErrors)
         )
@@ -154,9 +155,10 @@ class _Aligner:
             return
         for row, index in enumerate(batch.sample_ids.tolist()):
             src = batch.source.ids[row, batch.source.real[row]].tolist()[self._prefix : -1]  # without end of sentence
-            tgt = batch.labels[row, batch.target.real[row]].tolist()[:-1]
+            tgt = batch.labels[row, batch.target.real[row]].tolist()[self._tgt_prefix : -1]
+            queries = slice(self._tgt_prefix, self._tgt_prefix + len(tgt))
             tokens = self._tokenizers.src.ids_to_tokens(src), self._tokenizers.tgt.ids_to_tokens(tgt)
-            for head, of_head in enumerate(weights[row, :, : len(tgt), self._prefix :]):  # [T, S]
+            for head, of_head in enumerate(weights[row, :, queries, self._prefix :]):  # [T, S]
                 links = word_links([(0, 0, of_head[:, : len(src)])], *tokens)
                 self._errors[module][head].add(links, self._reference(index))
 

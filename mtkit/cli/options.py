@@ -128,8 +128,10 @@ def _owner(file: Path) -> str | None:
     return None
 
 
-def parse_prefix(tag: str | None, prefix: str | None) -> SourcePrefix:
-    """Check the values of --tag and --prefix.
+def parse_prefix(
+    tag: str | None, prefix: str | None, src_lang: str | None = None, tgt_lang: str | None = None
+) -> SourcePrefix:
+    """Check the values of --tag, --prefix, --src-lang and --tgt-lang.
 
     Raises:
         UsageError: a value is not what a recipe allows.
@@ -139,10 +141,10 @@ def parse_prefix(tag: str | None, prefix: str | None) -> SourcePrefix:
 
     if tag is not None:
         tag = re.sub(r"^>>(.+)<<$", r"\1", tag)  # as OPUS-MT writes it
-    values = {"tag": tag, "prefix": prefix}
+    values = {"tag": tag, "prefix": prefix, "src_lang": src_lang, "tgt_lang": tgt_lang}
     if (option := misfit(values, SourcePrefix)) is not None:
         expected = NAME_OF_TAG if option == "tag" else "text, but blank; omit the option"
-        raise UsageError(f"--{option}: {values[option]!r} is not {expected}")
+        raise UsageError(f"--{option.replace('_', '-')}: {values[option]!r} is not {expected}")
     return SourcePrefix(**values)
 
 
@@ -259,6 +261,12 @@ Prefix = Annotated[
     typer.Option(
         "--prefix", metavar="TEXT", help="Text before each source, as in training, not the translation's beginning."
     ),
+]
+ModelSrcLang = Annotated[
+    str | None, typer.Option("--src-lang", metavar="CODE", help="Language of the source, of a model of many.")
+]
+ModelTgtLang = Annotated[
+    str | None, typer.Option("--tgt-lang", metavar="CODE", help="Language to translate to, of a model of many.")
 ]
 
 # a tokenizer

@@ -38,18 +38,19 @@ REASONS = tuple(_EXPLANATIONS)
 
 
 def rejection_reasons(
-    config: CleaningConfig, src: NDArray[np.int64], tgt: NDArray[np.int64], *, prefix: int = 0
+    config: CleaningConfig, src: NDArray[np.int64], tgt: NDArray[np.int64], *, prefixes: tuple[int, int] = (0, 0)
 ) -> NDArray[np.int8]:
     """The first reason for dropping each pair: its index in `REASONS`, or -1 for a pair that is kept.
 
     Args:
         src: [N] tokens of the source sides, without eos; 0 for a blank line.
         tgt: [N] tokens of the target sides, without eos; 0 for a blank line.
-        prefix: tokens before every source, which count for `max_length` only.
+        prefixes: numbers of tokens before every source and every target, which count for `max_length` only.
     """
     longer, shorter = np.maximum(src, tgt), np.minimum(src, tgt)
     uneven = (longer > config.min_length_for_ratio) & (longer > config.max_ratio * shorter)
-    rejected = (shorter == 0, np.maximum(src + prefix, tgt) > config.max_length, uneven)  # in the order of REASONS
+    longest = np.maximum(src + prefixes[0], tgt + prefixes[1])
+    rejected = (shorter == 0, longest > config.max_length, uneven)  # in the order of REASONS
     return np.select(rejected, range(len(rejected)), default=-1).astype(np.int8)
 
 
@@ -119,7 +120,7 @@ def binarise(
     tokenizers: TokenizerPair,
     cleaning: CleaningConfig | None,
     *,
-    prefix: Sequence[int] = (),
+    prefixes: tuple[Sequence[int], Sequence[int]] = ((), ()),
     threads: int = 2,
 ) -> CleaningReport:
     """Convert two parallel text files into a binary corpus; an existing one is replaced when the new one is complete.
@@ -128,7 +129,7 @@ def binarise(
         src: source text, one sentence a line; a subset has the limit of `tgt`.
         tgt: its translation, line for line.
         cleaning: filters on sentence pairs; None keeps all, also blank ones.
-        prefix: ids that every source begins with, see SourcePrefix.
+        prefixes: ids that every source and every target begins with, see SourcePrefix.
         threads: number of segmentation threads.
 
     Raises:
@@ -137,9 +138,10 @@ def binarise(
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
     check_line_counts(src, tgt)
-    if cleaning is not None and len(prefix) >= cleaning.max_length:
+    longest = max(map(len, prefixes))
+    if cleaning is not None and longest >= cleaning.max_length:
         raise DataError(
-            f"{src}: the prefix of this corpus has {len(prefix)} tokens, which leaves no room for text within "
+            f"{src}: the prefix of this corpus has {longest} tokens, which leaves no room for text within "
             f"corpus.cleaning.max_length {cleaning.max_length}; shorten the prefix, or raise max_length"
         )
     report = CleaningReport()
@@ -147,7 +149,7 @@ def binarise(
         sizes: dict[Side, int] = {"src": tokenizers.src.vocab.size, "tgt": tokenizers.tgt.vocab.size}
         with StoreWriter(temporary, sizes) as writer, closing(prefetch(_blocks(src, tgt, tokenizers), 1)) as blocks:
             for block in blocks:
-                _write(block, writer, report, tokenizers, cleaning, prefix=prefix, threads=threads)
+                _write(block, writer, report, tokenizers, cleaning, prefixes=prefixes, threads=threads)
         if not writer.samples:
             raise DataError(f"{src} and {tgt}: no pairs are left after cleaning: " + "; ".join(report.summary()))
         stats: dict[Side, SideStats] = {}
@@ -169,7 +171,8 @@ def binarise(
             columns=writer.columns(),
             cleaning=None if cleaning is None else asdict(cleaning),
             report=report.as_json(),
-            prefix=tuple(prefix),
+            prefix=tuple(prefixes[0]),
+            tgt_prefix=tuple(prefixes[1]),
             limit=src.limit if isinstance(src, TextSubset) else None,
         ).write(temporary)
     return report
@@ -197,7 +200,7 @@ def _write(
     tokenizers: TokenizerPair,
     cleaning: CleaningConfig | None,
     *,
-    prefix: Sequence[int],
+    prefixes: tuple[Sequence[int], Sequence[int]],
     threads: int,
 ) -> None:
     """Segment and clean a block, and write the pairs that are left."""
@@ -205,9 +208,10 @@ def _write(
     reasons = np.full(len(src), -1, dtype=np.int8)
     if cleaning is not None:
         lengths = _lengths(block.src, src), _lengths(block.tgt, tgt)
-        reasons = rejection_reasons(cleaning, *lengths, prefix=len(prefix))
-    if prefix:
-        src = [[*prefix, *ids] for ids in src]
+        reasons = rejection_reasons(cleaning, *lengths, prefixes=(len(prefixes[0]), len(prefixes[1])))
+    src, tgt = (
+        [[*prefix, *ids] for ids in side] if prefix else side for prefix, side in zip(prefixes, (src, tgt), strict=True)
+    )
     numbers = np.array(block.numbers)
     report.add(reasons, numbers)
     report.replaced_chars += block.replaced_chars

@@ -30,9 +30,6 @@ class TextPair(SourcePrefix):
 class ParallelFiles(TextPair):
     """A test or validation set of sentence pairs."""
 
-    # Language code of `tgt`, which selects the tokenizer of BLEU. Default: null is `corpus.tgt_lang`.
-    tgt_lang: Annotated[str, Limits(min_length=1)] | None = None
-
 
 @config
 class TrainingShare:
@@ -212,6 +209,9 @@ class CorpusConfig:
     # Test sets by name; the finished model translates them, and they are scored. Default: none, since a training needs
     # none.
     test: dict[TestName, ParallelFiles] = field(default_factory=dict)
+    # Begin each source and each target with a token of its language, `src_lang` and `tgt_lang` of its files, as in
+    # M2M-100 and NLLB. Default: false; a model of one direction needs none.
+    language_tokens: bool = False
     # Limits on the sentence pairs of training and validation text; test sets stay as they are. Default: removes what is
     # hardly a translation, a few lines of most corpora.
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
@@ -226,12 +226,18 @@ class CorpusConfig:
 
     def language_of_target(self, files: CorpusFiles) -> str:
         """Target language of a test or validation set."""
-        return (files.tgt_lang if isinstance(files, ParallelFiles) else None) or self.tgt_lang
+        return files.tgt_lang or self.tgt_lang
 
     @property
     def tags(self) -> tuple[str, ...]:
         """Tags of the training corpora, in order of appearance."""
         return merge_tags((), (files.tag for files in self.train))
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages of the training corpora, in order of appearance."""
+        pairs = ((files.src_lang or self.src_lang, self.language_of_target(files)) for files in self.train)
+        return tuple(dict.fromkeys(lang for pair in pairs for lang in pair))
 
     @property
     def requires_tag(self) -> bool:
@@ -247,6 +253,7 @@ class CorpusConfig:
     def __post_init__(self) -> None:
         self._check_noise()
         self._check_tags()
+        self._check_languages()
         weighted = [files.weight is not None for files in self.train]
         if any(weighted) and not all(weighted):
             missing = weighted.index(False)
@@ -269,6 +276,20 @@ class CorpusConfig:
             if files.tag is not None and files.tag not in tags:
                 known = f"they have {known_tags}" if tags else "give the training corpora tags too"
                 raise ValueError(f"{place}.tag: {files.tag!r} is the tag of no training corpus; {known}")
+
+    def _check_languages(self) -> None:
+        if not self.language_tokens:
+            return
+        held_out = {f"valid.{number}": files for number, files in enumerate(self.valid_sets)}
+        held_out |= {f"test.{name}": files for name, files in self.test.items()}
+        for place, files in held_out.items():
+            stated = {"src_lang": files.src_lang or self.src_lang, "tgt_lang": self.language_of_target(files)}
+            for key, lang in stated.items():
+                if lang not in self.languages:
+                    raise ValueError(
+                        f"{place}.{key}: {lang!r} is the language of no training corpus; they have "
+                        f"{', '.join(self.languages)}"
+                    )
 
     def _check_noise(self) -> None:
         texts = [f"train.{number}" for number, files in enumerate(self.train) if isinstance(files, MonolingualFile)]

@@ -237,10 +237,12 @@ class DenoisingCorpus:
     noise: Noise
 
     def apply_noise(self, src: Ragged, rng: RowRandom) -> NoisedBatch:
-        """Corrupt sources of the store, except for their prefix, which stays before the corrupted text."""
-        prefix = self.store.manifest.prefix
-        noised = self.noise(src.without_first(len(prefix)), rng)
-        return replace(noised, src=noised.src.with_first(prefix))
+        """Corrupt sources of the store; the prefixes of both sides stay before what noise makes of the text."""
+        manifest = self.store.manifest
+        noised = self.noise(src.without_first(len(manifest.prefix)), rng)
+        return replace(
+            noised, src=noised.src.with_first(manifest.prefix), tgt=noised.tgt.with_first(manifest.tgt_prefix)
+        )
 
 
 Corpus = Store | DenoisingCorpus

@@ -67,6 +67,7 @@ class Manifest:
         cleaning: the filters that were applied, or None.
         report: the pairs that they dropped (see CleaningReport).
         prefix: ids that every source begins with, from the tag and prefix of the corpus.
+        tgt_prefix: ids that every target begins with, such as the token of its language.
         limit: lines of the files that were used; None: all.
     """
 
@@ -78,7 +79,12 @@ class Manifest:
     cleaning: Mapping[str, Any] | None
     report: Mapping[str, Any]
     prefix: tuple[int, ...] = ()
+    tgt_prefix: tuple[int, ...] = ()
     limit: int | None = None
+
+    def prefix_of(self, side: Side) -> tuple[int, ...]:
+        """The ids that every text of a side begins with."""
+        return self.prefix if side == "src" else self.tgt_prefix
 
     def write(self, folder: Path) -> None:
         """Write the file that `read_manifest` reads.
@@ -111,7 +117,7 @@ class Store:
         return self.manifest.samples
 
     def ids(self, side: Side) -> Ragged:
-        """The token ids of each sentence, without bos and eos; uint16 or uint32. Sources begin with the prefix."""
+        """The token ids of each sentence with its prefix, without bos and eos; uint16 or uint32."""
         return self._ids[side]
 
     def text(self, side: Side, sample: int) -> str:
@@ -181,8 +187,8 @@ def read_manifest(folder: Path) -> Manifest:
         if version == FORMAT:
             sides = {side: SideStats(**fields[side] | {"vocab": Vocab(**fields[side]["vocab"])}) for side in SIDES}
             columns = {name: Column(**column) for name, column in fields["columns"].items()}
-            prefix = tuple(map(int, fields.get("prefix", ())))
-            return Manifest(**fields | sides | {"columns": columns, "prefix": prefix})
+            prefixes = {name: tuple(map(int, fields.get(name, ()))) for name in ("prefix", "tgt_prefix")}
+            return Manifest(**fields | sides | prefixes | {"columns": columns})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedError(f"{path}: damaged: not the manifest of a corpus", _REMEDY) from error
     raise DamagedError(f"{path}: has format {version}, this mtkit reads format {FORMAT}", _REMEDY)

@@ -55,7 +55,7 @@ def sample_lines(model: Path, loaded: LoadedModel, file: Path | None) -> SampleL
         DataError: the file is empty.
         DataError, MissingInputError, ReadWriteError: as `read_lines`.
     """
-    if loaded.tokenizers.tgt.before:
+    if loaded.tokenizers.languages or loaded.tokenizers.tgt.before:
         raise UsageError(f"{model}: begins translations with a token of their language, which no export does yet")
     if file is not None:
         lines = list(itertools.islice(read_lines(file), NUM_LINES))

@@ -143,11 +143,13 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
     # the model must translate, with the tag that its sources need
     stored = read_translation_model(base)
     require_trainable(stored.tokenizers, base)
+    src_lang, tgt_lang = stored.metadata.direction(options.prefix)
     prefix_ids(stored, options.prefix)  # its errors
     if options.extend_tokenizer is not None:
         for tokenizer in (stored.tokenizers.src, stored.tokenizers.tgt):
             require_extendable(tokenizer)
-    steps = _Steps(options, base, stored.metadata, display or NullDisplay())
+    metadata = replace(stored.metadata, src_lang=src_lang, tgt_lang=tgt_lang)
+    steps = _Steps(options, base, metadata, display or NullDisplay())
     with _locked(options.run):
         steps.prepare_texts()
         recipe = steps.recipe()

@@ -114,7 +114,7 @@ def search_config(
         )
     if get("do_sample", bool, False):
         notes.append("do_sample: the search is a beam search; set search.method.kind to sampling")
-    if (first := get("forced_bos_token_id", int, None)) is not None and not tgt.before:
+    if (first := get("forced_bos_token_id", int, None)) is not None and not (tgt.languages or tgt.before):
         notes.append(f"forced_bos_token_id: {first} has no effect; translations may differ")
     path = model.path
     expected = {"eos_token_id": vocab.eos, "forced_eos_token_id": vocab.eos, "decoder_start_token_id": vocab.bos}

@@ -105,6 +105,7 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
         model=config,
         search=search,
         tags=list(tokenizers.pair.tags),
+        languages=list(tokenizers.pair.languages),
         requires_tag=bool(tokenizers.pair.tags),
         base_model=printable(name, 200),
         licence=printable(licence, 100) if isinstance(licence, str) else None,

@@ -389,6 +389,10 @@ def read_language_tokenizers(
             raise UsageError(f"{folder.path}: has no language {shown(code)}; it has {', '.join(sorted(codes))}")
     src_code, tgt_code = codes[direction.src], codes[direction.tgt]
     common = vocabulary.tokens(fields)
+    if not ends_with_language and not starts_with_language:
+        both = _pair([vocabulary] * 2, [replace(common, languages=dict(codes))] * 2, (size, size), shared=True)
+        pair = replace(both.pair, languages=tuple(codes), direction=(direction.src, direction.tgt))
+        return replace(both, pair=pair)
     src = replace(common, before=[src_code])
     if ends_with_language:  # the last token of a source has the part of the end of sentence
         src = replace(common, after=[common.eos], eos=src_code, control=sorted({*common.control, src_code}))

@@ -63,7 +63,8 @@ def unsupported_model_key(config: Any) -> str | None:
         "value_head_dim": config.heads.value_dim == config.heads.head_dim,
     }
     first = next((key for key, _ in SUPPORTED_MODELS.unsupported(config) if not usual.get(key)), None)
-    if first is None and config.feed_forward.activation.upper() not in CONSTANTS:
+    activation: str = getattr(config.feed_forward, "activation", "")  # experts have none, and are refused above
+    if first is None and activation.upper() not in CONSTANTS:
         return "feed_forward.activation"
     return first
 

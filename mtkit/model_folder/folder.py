@@ -52,6 +52,7 @@ from mtkit.recipe.located import with_location
 from mtkit.recipe.paths import to_plain
 from mtkit.search.config import SearchConfig
 from mtkit.text.config import TokenizerConfig, stored_tokenizer
+from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair, model_names
 
@@ -75,6 +76,7 @@ class ModelMetadata:
         length_ratio: target tokens for each source token of the training text; None: unknown.
         search: default search configuration.
         tags: names of the tags that a source may begin with, in the order of their numbers.
+        languages: codes of those whose texts begin with a token of theirs, on both sides; empty: no text does.
         forms: typographic characters of the training sources that are read as they are, see text/normalise.py; null:
             unknown.
         requires_tag: every training source began with a tag, so that a source without one is out of domain.
@@ -92,6 +94,7 @@ class ModelMetadata:
     model: ModelConfig
     search: SearchConfig
     tags: list[str] = field(default_factory=list)
+    languages: list[str] = field(default_factory=list)
     forms: str | None = None
     requires_tag: bool = False
     is_language_model: bool = False
@@ -101,6 +104,24 @@ class ModelMetadata:
     licence: str | None = None
     multi_sentence_share: Annotated[float, Limits(ge=0, le=1)] | None = None
     length_ratio: Annotated[float, Limits(gt=0)] | None = None
+
+    def direction(self, prefix: SourcePrefix) -> tuple[str, str]:
+        """Languages of the sources and of the translations: those that a prefix states, else the model's own.
+
+        Raises:
+            UsageError: the model does not have a language.
+        """
+        own = {"--src-lang": self.src_lang, "--tgt-lang": self.tgt_lang}
+        stated = {"--src-lang": prefix.src_lang, "--tgt-lang": prefix.tgt_lang}
+        for option, lang in stated.items():
+            if lang is not None and lang not in (self.languages or [own[option]]):
+                has = f"has {own[option]} alone"
+                if self.languages:
+                    has = f"has the languages {', '.join(sorted(self.languages))}"
+                elif lang in self.tags:
+                    has = f"chooses the language by a tag: --tag {lang}"
+                raise UsageError(f"{option} {lang}: the model {has}")
+        return stated["--src-lang"] or self.src_lang, stated["--tgt-lang"] or self.tgt_lang
 
     @property
     def is_of_single_sentences(self) -> bool:
@@ -303,8 +324,15 @@ def read_tokenizers(folder: Path, metadata: ModelMetadata) -> TokenizerPair:
     """
     config = metadata.tokenizer
     sides = [Tokenizer.load(folder / name, form=config.form) for name in model_names(config.shared)]
-    tags = tuple(metadata.tags)
-    return TokenizerPair(src=sides[0], tgt=sides[-1], config=config, tags=tags, forms=metadata.forms)
+    return TokenizerPair(
+        src=sides[0],
+        tgt=sides[-1],
+        config=config,
+        tags=tuple(metadata.tags),
+        forms=metadata.forms,
+        languages=tuple(metadata.languages),
+        direction=(metadata.src_lang, metadata.tgt_lang),
+    )
 
 
 def read_stored_model(path: Path) -> StoredModel:

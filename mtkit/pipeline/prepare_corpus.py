@@ -45,9 +45,12 @@ class PreparedCorpora:
 
     @property
     def length_ratio(self) -> float:
-        """Target tokens for each token of a training source, without its prefix."""
-        num_src = sum(each.manifest.src.num_tokens - len(each.manifest.prefix) * len(each) for each in self.train)
-        return sum(store.stats("tgt").num_tokens for store in self.train) / num_src
+        """Target tokens for each token of a training source, without their prefixes."""
+        num_src, num_tgt = (
+            sum(each.stats(side).num_tokens - len(each.manifest.prefix_of(side)) * len(each) for each in self.train)
+            for side in SIDES
+        )
+        return num_tgt / num_src
 
     def multi_sentence_share(self, weights: Sequence[float | None]) -> float:
         """Share of the training sources that have several sentences, from at most SHARE_SAMPLE of each corpus.
@@ -133,7 +136,7 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
     ]
     jobs += [(pair, run.folder.valid(number)) for number, pair in enumerate(corpus.valid_sets)]
     for number, (pair, folder) in enumerate(jobs):
-        name, prefix = folder.name, pair.ids(tokenizers)
+        name, prefixes = folder.name, (pair.ids(tokenizers), pair.tgt_ids(tokenizers))
         state = _corpus_state(run, folder, pair, tokenizers)
         if state == "current":
             run.mark_unchanged(name)
@@ -149,7 +152,7 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         if isinstance(pair, TrainParallelFiles | TrainMonolingualFile):
             src, tgt = training_text(pair)
         run.begin(name, f"{src} and {tgt} are read")
-        report = binarise(src, tgt, folder, tokenizers, corpus.cleaning, prefix=prefix)
+        report = binarise(src, tgt, folder, tokenizers, corpus.cleaning, prefixes=prefixes)
         run.notify(name, "; ".join(report.summary()))
     with translate_write_errors(run.folder.corpus):
         for folder in set(run.folder.corpus.iterdir()) - {folder for _, folder in jobs}:
@@ -213,9 +216,10 @@ def _corpus_state(
         manifest.tgt.sha256,
         manifest.tokenizer,
         known_limits,
-        list(manifest.prefix),
+        (list(manifest.prefix), list(manifest.tgt_prefix)),
         manifest.limit,
     )
     limit = pair.limit if isinstance(pair, TrainParallelFiles | TrainMonolingualFile) else None
-    inputs = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), limits, pair.ids(tokenizers), limit)
+    prefixes = pair.ids(tokenizers), pair.tgt_ids(tokenizers)
+    inputs = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), limits, prefixes, limit)
     return "current" if known_inputs == inputs else "changed"

@@ -82,7 +82,8 @@ def load_tokenizers(run: Run) -> TokenizerPair:
     pair = TokenizerPair.load(run.folder.tokenizer)
     stated = run.recipe.tokenizer
     config = replace(pair.config, subword_regularization=stated.subword_regularization, robustness=stated.robustness)
-    return replace(pair, config=config)
+    corpus = run.recipe.corpus
+    return replace(pair, config=config, direction=(corpus.src_lang, corpus.tgt_lang))
 
 
 def _tokenizer_inputs(run: Run, known_inputs: Json) -> Json:
@@ -180,28 +181,37 @@ def _make_tokenizer(recipe: Recipe, folder: Path) -> str:
     else:
         sentences = [report.describe() for report in train_pair(src, tgt, folder, recipe.tokenizer)]
         trim_malloc()
-    if recipe.corpus.tags:
+    if recipe.corpus.tags or recipe.corpus.language_tokens:
         _with_tags(TokenizerPair.load(folder), recipe).save(folder)
     return "; ".join(sentences)
 
 
 def require_trainable(pair: TokenizerPair, model: Path) -> None:
-    """Raise UsageError if texts of a model begin with a token of their language, as those of M2M-100."""
-    if pair.src.before or pair.src.after or pair.tgt.before:
+    """Raise UsageError if sources of a model end with a token of their language, as those of the first mBART."""
+    if pair.src.after:
         raise UsageError(
-            f"{model}: its texts begin with a token of their language, with which mtkit does not train yet; begin with "
-            "a model of one direction, such as one of OPUS-MT"
+            f"{model}: its sources end with a token of their language, with which mtkit does not train; begin with "
+            "mBART-50, NLLB, M2M-100 or a model of one direction, such as one of OPUS-MT"
         )
 
 
 def _with_tags(pair: TokenizerPair, recipe: Recipe) -> TokenizerPair:
-    """Return tokenizers that also have the tags of the recipe.
+    """Return tokenizers that also have the tags and languages of the recipe.
 
     Raises:
-        RecipeError: these are more than the tokenizer reserves.
+        RecipeError: these are more than the tokenizer reserves, or a language is none of an initial model.
     """
     try:
-        return replace(pair, tags=merge_tags(pair.tags, recipe.corpus.tags))
+        tags, languages = merge_tags(pair.tags, recipe.corpus.tags), pair.languages
+        if languages and (unknown := set(recipe.corpus.languages).difference(languages)):
+            raise RecipeError(
+                f"corpus: language {sorted(unknown)[0]}: unknown to the model of training.init_from, which has "
+                f"{', '.join(sorted(languages))}"
+            )
+        if recipe.corpus.language_tokens and not languages:
+            languages = recipe.corpus.languages
+            merge_tags(tags, languages)  # its error
+        return replace(pair, tags=tags, languages=languages)
     except ValueError as error:
         raise RecipeError(f"corpus.train: with those of training.init_from there are {error}") from error
 

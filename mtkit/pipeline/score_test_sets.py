@@ -64,7 +64,7 @@ class TestSets:
         """
         run = self.run
         files, output = run.recipe.corpus.test[name], run.folder.hyps(name)
-        prefix = SourcePrefix(tag=files.tag, prefix=files.prefix)
+        prefix = SourcePrefix(tag=files.tag, prefix=files.prefix, src_lang=files.src_lang, tgt_lang=files.tgt_lang)
         inputs = translation_fingerprint(run.recipe, files, weights=self.weights, src=run.hash(files.src))
         fingerprints = run.folder.read_fingerprints().get("test", {})
         is_current = output.is_file() and fingerprints.get(name) == [inputs, hash_file(output)]
@@ -90,7 +90,8 @@ class TestSets:
 def translation_fingerprint(recipe: Recipe, files: ParallelFiles, *, weights: str, src: str) -> str:
     """Hash of what the translation of a test set depends on; `weights` and `src` are those of the files."""
     prefix = [files.tag, files.prefix] if files.tag or files.prefix else []
-    return hash_json([weights, src, to_plain(recipe.search), *prefix])
+    languages = [files.src_lang, files.tgt_lang] if files.src_lang or files.tgt_lang else []
+    return hash_json([weights, src, to_plain(recipe.search), *prefix, *languages])
 
 
 def score_fingerprint(recipe: Recipe, folder: RunFolder, name: str) -> str:

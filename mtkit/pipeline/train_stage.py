@@ -92,6 +92,7 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, corpora: PreparedC
         length_ratio=round(corpora.length_ratio, 4),
         tokenizer=tokenizers.config,
         tags=list(tokenizers.tags),
+        languages=list(tokenizers.languages),
         forms=tokenizers.forms,
         requires_tag=corpus.requires_tag,
         is_language_model=corpus.is_language_model,

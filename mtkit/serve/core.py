@@ -10,7 +10,7 @@ import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from mtkit.documents.format import DocumentFormat
@@ -191,7 +191,7 @@ class TranslationService:
             "sentences": options.sentences,
             "n_best": 1 + options.alternatives,
             "details": options.details,
-            "tag": hop.tag,
+            "prefix": asdict(hop.prefix),
             "adapter": hop.adapter,
             "glossary": options.glossary,
             "next_words": options.next_words,

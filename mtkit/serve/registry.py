@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from mtkit.serve.metrics import ServerMetrics
 from mtkit.serve.processes.pool import ModelPool
 from mtkit.serve.settings import ServerSettings
 from mtkit.text.language_tags import is_code, match_language
+from mtkit.text.source_prefix import SourcePrefix
 from mtkit.translate.load import search_config
 
 PROCESS_BYTES = 100 << 20  # of Python and libraries, before a model is measured
@@ -56,10 +57,10 @@ class ServedModel:
 
 
 class Hop(NamedTuple):
-    """A model, the tag with which it translates in a direction, None if it needs none, and an adapter, or ""."""
+    """A model, what its texts of a direction begin with, and an adapter, or ""."""
 
     model: ServedModel
-    tag: str | None
+    prefix: SourcePrefix
     adapter: str = ""
 
     @property
@@ -106,12 +107,9 @@ class Registry:
         unused = []
         for model in self.models:
             metadata = model.metadata
-            tags = [tag for tag in metadata.tags if is_code(tag)]
-            targets = [(tag, tag) for tag in tags] if metadata.requires_tag else [(metadata.tgt_lang, None)]
-            sources = tags if metadata.src_lang == MULTIPLE and metadata.requires_tag else [metadata.src_lang]
-            routes = [each for each in itertools.product(sources, targets) if each[0] != each[1][0]]
-            for source, (target, tag) in routes:
-                hops = [Hop(model, tag, adapter) for adapter in ("", *model.adapters)]
+            routes = list(_directions(metadata))
+            for source, target, prefix in routes:
+                hops = [Hop(model, prefix, adapter) for adapter in ("", *model.adapters)]
                 self.directions.setdefault((source, target), []).extend(hops)
             if not routes:
                 unused.append(model)
@@ -261,8 +259,22 @@ def _digest(model: ServedModel) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def _languages(metadata: ModelMetadata) -> tuple[str, str, list[str]]:
-    return metadata.src_lang, metadata.tgt_lang, metadata.tags
+def _directions(metadata: ModelMetadata) -> Iterator[tuple[str, str, SourcePrefix]]:
+    """Source and target language of each direction of a model, and what its texts begin with there."""
+    if metadata.languages:
+        for source, target in itertools.permutations(metadata.languages, 2):
+            yield source, target, SourcePrefix(src_lang=source, tgt_lang=target)
+        return
+    tags = [tag for tag in metadata.tags if is_code(tag)]
+    targets = [(tag, tag) for tag in tags] if metadata.requires_tag else [(metadata.tgt_lang, None)]
+    sources = tags if metadata.src_lang == MULTIPLE and metadata.requires_tag else [metadata.src_lang]
+    for source, (target, tag) in itertools.product(sources, targets):
+        if source != target:
+            yield source, target, SourcePrefix(tag=tag)
+
+
+def _languages(metadata: ModelMetadata) -> tuple[str, str, list[str], list[str]]:
+    return metadata.src_lang, metadata.tgt_lang, metadata.tags, metadata.languages
 
 
 def _estimated_bytes(model: ServedModel) -> int:

@@ -1,4 +1,4 @@
-"""Prefix of a source sentence: a language tag and a task description that the model reads before the text.
+"""Prefix of a sentence: a language tag and a task description before the source, or tokens of languages.
 
 A tag is a reserved token that text cannot produce, before the source: Johnson et al. 2017, sec. 3,
 https://arxiv.org/abs/1611.04558 , where it names the target language. A text prefix is segmented like any text: Raffel
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 NAME_OF_TAG = "a name of letters, digits, _ and, after the first, . and -"
 TagName = Annotated[str, Limits(pattern=r"^\w[\w.-]*\Z", description=NAME_OF_TAG)]
 PrefixText = Annotated[str, Limits(pattern=r"\S", description="text that is not blank")]
+LanguageCode = Annotated[str, Limits(min_length=1)]
 
 
 @config
@@ -31,17 +32,24 @@ class SourcePrefix:
     # Text before each source, such as "translate English to German:" (T5). Default: null has none; one direction needs
     # none.
     prefix: PrefixText | None = None
+    # Language of the sources, in a model whose texts begin with a token of their language, such as NLLB. Default: null
+    # is that of the model or `corpus.src_lang`.
+    src_lang: LanguageCode | None = None
+    # Language of the translations, in such a model; elsewhere it selects the tokenizer of BLEU. Default: null is that
+    # of the model or `corpus.tgt_lang`.
+    tgt_lang: LanguageCode | None = None
 
     def ids(self, tokenizers: TokenizerPair, *, max_source_length: int | None = None) -> list[int]:
-        """The ids that precede those of a source sentence; empty without tag and prefix, unless the model has its own.
+        """The ids that precede those of a source sentence; empty without tag, prefix and language.
 
         Args:
             max_source_length: tokens of the longest training source; None: unknown.
 
         Raises:
-            UsageError: the tokenizers have no such tag, or the longest training source has no more tokens than that.
+            UsageError: the tokenizers have no such tag or language, or the longest training source has no more tokens
+                than that.
         """
-        ids, tags = [*tokenizers.src.before], tokenizers.tags
+        ids, tags = tokenizers.first_ids("src", self.src_lang), tokenizers.tags
         if self.tag is not None:
             if self.tag not in tags:
                 known = f"the model has {', '.join(sorted(tags))}" if tags else "the model has no tags"
@@ -60,6 +68,14 @@ class SourcePrefix:
                 "shorten --prefix"
             )
         return ids
+
+    def tgt_ids(self, tokenizers: TokenizerPair) -> list[int]:
+        """The ids that each translation begins with, which search forces: the token of its language, if there are such.
+
+        Raises:
+            UsageError: the tokenizers have no such language.
+        """
+        return tokenizers.first_ids("tgt", self.tgt_lang)
 
     def check_tag(self, tokenizers: TokenizerPair, *, requires_tag: bool) -> None:
         """Check that there is a tag if the model has read no source without one.

@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from mtkit.errors import DataError
+from mtkit.errors import DataError, UsageError
 from mtkit.io.records import read_record, write_record
 from mtkit.text.config import TokenizerConfig, stored_tokenizer
 from mtkit.text.copy_tokens import COPY_VERSION, CopyTokens, copied_texts, pair_places, source_places
 from mtkit.text.normalise import Folding, plain
 from mtkit.text.subword.tokenizer import Side, Tokenizer
+from mtkit.text.vocab import NUM_TAGS, tag_token
 
 FORMAT = 2  # of tokenizer.json
 
@@ -35,6 +36,8 @@ class TokenizerPair:
     config: TokenizerConfig
     tags: tuple[str, ...] = ()  # names of the reserved tags in use, in the order of their numbers
     forms: str | None = None  # typographic characters of the training sources, a result of `kept_forms`; None: unknown
+    languages: tuple[str, ...] = ()  # codes of those whose texts begin with a token of theirs; empty: no text does
+    direction: tuple[str, str] = ("", "")  # languages of source and target where a request names no others
 
     @property
     def shared(self) -> bool:
@@ -49,6 +52,30 @@ class TokenizerPair:
     def of(self, side: Side) -> Tokenizer:
         """The tokenizer of a side."""
         return self.src if side == "src" else self.tgt
+
+    def first_ids(self, side: Side, lang: str | None = None) -> list[int]:
+        """The ids that the texts of a side begin with: the token of their language, in a model that has such tokens.
+
+        Reserved tokens of tags stand for languages from the last one on, and for tags from the first one on.
+
+        Args:
+            side: of the texts.
+            lang: code of their language; None: that of `direction`.
+
+        Raises:
+            UsageError: the model does not have the language.
+        """
+        if not self.languages:
+            return [*self.of(side).before]
+        option, default = ("--src-lang", self.direction[0]) if side == "src" else ("--tgt-lang", self.direction[1])
+        lang = lang or default
+        if lang not in self.languages:
+            problem = f"{option} {lang}: unknown" if lang else f"{option} is missing"
+            raise UsageError(f"{problem}; the model has the languages {', '.join(sorted(self.languages))}")
+        tokenizer = self.of(side)
+        if lang in tokenizer.languages:
+            return [tokenizer.languages[lang]]
+        return [tokenizer.token_to_id(tag_token(NUM_TAGS - 1 - self.languages.index(lang)))]
 
     def prepare(self, side: Side, line: str) -> str:
         """The text of a line that training and translation read, normalised: `encode` does the same."""
@@ -117,6 +144,8 @@ class TokenizerPair:
     def hash(self) -> str:
         """A hash of everything that determines the ids of a text, except `forms`, which follow from the corpus."""
         parts = (self.src.hash(), self.tgt.hash(), self.src.form.unicode, self.tgt.form.unicode, *self.tags)
+        if self.languages:
+            parts = (*parts, "languages", *self.languages)
         if self.config.normaliser != "none":
             parts = (*parts, self.config.normaliser)
         if self.config.copy_tokens:
@@ -139,13 +168,15 @@ class TokenizerPair:
         )
         try:
             version, config = description["format"], TokenizerConfig(**stored_tokenizer(description["config"]))
-            tags, forms = tuple(map(str, description.get("tags", ()))), description.get("forms")
+            tags, languages = (tuple(map(str, description.get(key, ()))) for key in ("tags", "languages"))
+            forms = description.get("forms")
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: damaged, or written by another version of mtkit; train it again") from error
         if version != FORMAT:
             raise DataError(f"{path}: has format {version}; this mtkit reads format {FORMAT}")
         sides = [Tokenizer.load(folder / name, form=config.form) for name in model_names(config.shared)]
-        return cls(src=sides[0], tgt=sides[-1], config=config, tags=tags, forms=None if forms is None else str(forms))
+        forms = None if forms is None else str(forms)
+        return cls(src=sides[0], tgt=sides[-1], config=config, tags=tags, languages=languages, forms=forms)
 
     def save(self, folder: Path) -> None:
         """Write the files into an existing folder.
@@ -155,7 +186,8 @@ class TokenizerPair:
         """
         for name, tokenizer in zip(model_names(self.shared), (self.src, self.tgt), strict=False):
             tokenizer.save(folder / name)
-        fields = {"format": FORMAT, "config": asdict(self.config), **({"tags": list(self.tags)} if self.tags else {})}
+        named = {key: list(names) for key, names in (("tags", self.tags), ("languages", self.languages)) if names}
+        fields = {"format": FORMAT, "config": asdict(self.config), **named}
         if self.forms is not None:
             fields["forms"] = self.forms
         write_record(folder / "tokenizer.json", fields)

@@ -132,7 +132,8 @@ class StartedEngine:
         self, config: SearchConfig, special_ids: SpecialIds, token_bytes: Sequence[bytes], *, with_scores: bool
     ) -> SearchFn:
         """See Engine."""
-        run, count = self.engine.make_search(config, special_ids, token_bytes, with_scores=with_scores), len(self.start)
+        allowed, count = self._allowed(special_ids), len(self.start)
+        run = self.engine.make_search(config, allowed, token_bytes, with_scores=with_scores)
 
         def search(requests: Sequence[SentenceRequest]) -> list[list[Hypothesis]]:
             started = [
@@ -152,7 +153,11 @@ class StartedEngine:
     def score(self, pairs: Sequence[TokenPair], special_ids: SpecialIds) -> list[list[ScoredToken]]:
         """See Engine."""
         started = [(source, [*self.start, *target]) for source, target in pairs]
-        return [scores[len(self.start) :] for scores in self.engine.score(started, special_ids)]
+        return [scores[len(self.start) :] for scores in self.engine.score(started, self._allowed(special_ids))]
+
+    def _allowed(self, special_ids: SpecialIds) -> SpecialIds:
+        """The ids with a meaning, of which those of `start` may be generated, as search must begin with them."""
+        return replace(special_ids, banned=tuple(token for token in special_ids.banned if token not in self.start))
 
 
 def name_line(line: int, error: ItemError, *, remedy: str) -> ItemError:

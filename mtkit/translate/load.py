@@ -28,7 +28,6 @@ from mtkit.recipe.tree import load_search
 from mtkit.search.config import SearchConfig
 from mtkit.text.lines import list_of_texts, require_list
 from mtkit.translate.engine import Engine, NativeEngine, StartedEngine, special_ids
-from mtkit.translate.glossary import Glossary, read_glossary
 from mtkit.translate.lines import MAX_QUOTED, ConstrainedLine, Line, adapter_of, read_windows
 from mtkit.translate.reranking import LanguageModelReranking, MinimumBayesRisk, Rerank, read_language_model
 from mtkit.translate.score import ForcedScore, GivenTranslation, score_lines
@@ -137,6 +136,7 @@ class TranslatorSpec:
         device = device_name(self.device)  # its errors come before those of the models
         models = _read(self.models)
         first = models[0]
+        _, tgt_lang = first.metadata.direction(self.options.source_prefix)
         for model in models:
             _require_translation_model(model, allow_masked=self.allow_masked)
         config = search_config(self.search or first.metadata.search, self.search_overrides)
@@ -155,7 +155,7 @@ class TranslatorSpec:
         if config.rerank is not None:
             from mtkit.evaluation.similarity import pairwise_similarity
 
-            rerankings.append(MinimumBayesRisk(pairwise_similarity(config.rerank.metric, first.metadata.tgt_lang)))
+            rerankings.append(MinimumBayesRisk(pairwise_similarity(config.rerank.metric, tgt_lang)))
         packed = None
         if len(adapters) > 1:
             from mtkit.inference.packing import PackedWeights
@@ -266,7 +266,7 @@ def load_engine(
     language_model: tuple[LoadedModel, float] | None = None,
     packed: PackedWeights | None = None,
 ) -> Engine:
-    """Load the engine of a model, or of an ensemble over the same vocabularies, with the tokens before its targets.
+    """Load the engine of a model, or of an ensemble over the same vocabularies.
 
     The native backend is the engine of what it supports: one model on the CPU, of a kind in inference/support.py.
 
@@ -295,7 +295,7 @@ def load_engine(
             language_model=language_model,
         )
 
-    first, start = models[0], models[0].tokenizers.tgt.before
+    first = models[0]
     is_plain = len(models) == 1 and device == "cpu" and rewrite and language_model is None
     is_supported = is_plain and unsupported_model_key(first.metadata.model) is None and native().functions is not None
     engine: Engine
@@ -311,7 +311,7 @@ def load_engine(
         engine = NativeEngine(model, name=name, load_reference=load_reference)
     else:
         engine = reference(models)
-    return StartedEngine(engine, start) if start else engine
+    return engine
 
 
 def _agrees_with_layers(model: StoredModel) -> bool:
@@ -385,6 +385,9 @@ def load_scorer(
     engine = load_engine(stored, compute_type=compute_type, device=device, rewrite=rewrite)
     max_length = min(model.metadata.max_source_length for model in stored)
     tokenizers = stored[0].tokenizers
+    if start := options.source_prefix.tgt_ids(tokenizers):
+        engine = StartedEngine(engine, start)
+    stored[0].metadata.direction(options.source_prefix)  # its errors
     options.source_prefix.check_tag(tokenizers, requires_tag=stored[0].metadata.requires_tag)
     return partial(
         score_lines,
@@ -439,12 +442,6 @@ def _require_decoder(loaded: StoredModel) -> None:
             f"{loaded.folder}: a masked language model, whose decoder is not trained; train a translation model from "
             f"it with training.init_from={{model: {loaded.folder}, parts: [embeddings, encoder]}}"
         )
-
-
-def model_glossary(model: Path, files: Sequence[Path]) -> Glossary:
-    """Read glossary files for the languages of a model; errors as `read_glossary` and `read_metadata`."""
-    metadata = _metadata(model)
-    return read_glossary(files, metadata.src_lang, metadata.tgt_lang)
 
 
 def _metadata(model: Path) -> ModelMetadata:

@@ -62,7 +62,7 @@ def batches(loaded: LoadedModel, text: ReferenceText) -> Iterator[Batch]:
     tokenizers = loaded.tokenizers
     prefix = prefix_ids(loaded, text.prefix)
     src, tgt = tokenizers.encode_texts(text.src, text.ref)
-    src = [[*prefix, *ids] for ids in src]
+    src, tgt = [[*prefix, *ids] for ids in src], [[*text.prefix.tgt_ids(tokenizers), *ids] for ids in tgt]
     model = loaded.metadata.model
     limits = model.max_lengths() if model.has_encoder else {}  # of a decoder-only model both sides share the positions
     for key, limit in limits.items():

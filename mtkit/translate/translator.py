@@ -14,7 +14,7 @@ from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.text.lines import require_list
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.engine import BatchBudget, Engine, name_line, special_ids
+from mtkit.translate.engine import BatchBudget, Engine, StartedEngine, name_line, special_ids
 from mtkit.translate.lines import MAX_CHUNK, Line, read_windows, text_of, tokenize_constraints
 from mtkit.translate.repair import Repair, has_loop
 from mtkit.translate.reranking import Rerank, rerank_until_error
@@ -85,7 +85,8 @@ class Translator:
                 source.
         """
         self.options = options or TranslationOptions()
-        self.engine = engine
+        start = self.options.source_prefix.tgt_ids(tokenizers)
+        self._plain_engine, self.engine = engine, StartedEngine(engine, start) if start else engine
         self.compute_type: str = engine.compute_type
         self.can_fork = engine.can_fork
         self.tokenizers = tokenizers
@@ -114,7 +115,7 @@ class Translator:
         return self.tokenizers.config.normaliser != "none" if asked is None else asked
 
     def with_source_prefix(self, prefix: SourcePrefix) -> Translator:
-        """A translator with another tag or text before sources, and the same engine; errors as the constructor.
+        """A translator with another tag or text before sources, or languages; errors as the constructor.
 
         Example:
             >>> load_model("runs/many-to-many").with_source_prefix(SourcePrefix(tag="de")).translate_lines(["A dog."])
@@ -124,7 +125,7 @@ class Translator:
     def varied(self, *, search: SearchConfig | None = None, options: TranslationOptions | None = None) -> Translator:
         """A translator with another search or other options and the same engine; errors as the constructor."""
         return Translator(
-            self.engine,
+            self._plain_engine,
             self.tokenizers,
             search or self.search,
             max_source_length=self.max_source_length,

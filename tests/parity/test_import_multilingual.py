@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,15 +14,21 @@ import pytest
 import torch
 
 from mtkit.cli import entry
+from mtkit.corpus.order.batch import Batch
 from mtkit.errors import MtkitError
 from mtkit.importers.bart import LANGUAGES
 from mtkit.importers.import_model import Languages, import_model
 from mtkit.inference.support import unsupported_model_key
 from mtkit.model_folder.folder import read_metadata
+from mtkit.text.source_prefix import SourcePrefix
+from mtkit.training.learner import Learner
+from mtkit.training.loop import accumulate_gradients
+from mtkit.training.monitoring.meter import LossSums
 from mtkit.translate.load import load_scorer, load_translator
 from mtkit.translate.translation import TranslationOptions
 from tests.parity.references import transformers_module
-from tests.toy.foreign_models import DATA, lines, make_m2m100, make_mbart, make_nllb
+from tests.toy import sampling
+from tests.toy.foreign_models import lines, make_m2m100, make_mbart, make_nllb
 
 
 class Kind(NamedTuple):
@@ -73,20 +80,32 @@ def random_models(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixt
     return load(KINDS[request.param], tmp_path_factory.mktemp("random"), 0)
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
 @torch.inference_mode()
-def test_given_translations_have_the_same_log_probabilities(random_models: Models) -> None:
-    """The name of the language costs nothing."""
-    assert unsupported_model_key(read_metadata(random_models.imported).model) is None
+def test_given_translations_have_the_same_log_probabilities(random_models: Models, is_reversed: bool) -> None:
+    """The name of the language costs nothing; one folder has all directions."""
+    metadata = read_metadata(random_models.imported)
+    assert unsupported_model_key(metadata.model) is None
     pairs = list(zip(lines("test.en", 6), lines("test.de", 6), strict=True))
-    score = load_scorer([random_models.imported], compute_type="float32")
+    prefix, tokenizer, language = SourcePrefix(), random_models.tokenizer, random_models.target
+    if is_reversed:
+        prefix = SourcePrefix(src_lang=metadata.tgt_lang, tgt_lang=metadata.src_lang)
+        tokenizer = copy.deepcopy(tokenizer)
+        tokenizer.src_lang, tokenizer.tgt_lang = metadata.tgt_lang, metadata.src_lang
+        pairs = [(target, source) for source, target in pairs]
+        language = tokenizer("a", text_target="a")["labels"][0]
+        assert language != random_models.target
+    score = load_scorer(
+        [random_models.imported], compute_type="float32", options=TranslationOptions(source_prefix=prefix)
+    )
     found = score(iter(pairs))
     for (source, target), each in zip(pairs, found, strict=True):
-        batch = random_models.tokenizer(source, text_target=target, return_tensors="pt")
+        batch = tokenizer(source, text_target=target, return_tensors="pt")
         labels = batch.pop("labels")[0]
         start = torch.tensor([[2, *labels[:-1]]])
         logits = random_models.theirs(**batch, decoder_input_ids=start).logits[0]
         log_probs = logits.log_softmax(-1).gather(1, labels.unsqueeze(1)).squeeze(1)
-        assert int(labels[0]) == random_models.target
+        assert int(labels[0]) == language
         assert each.log_prob == pytest.approx(float(log_probs[1:].sum()), abs=1e-3)
 
 
@@ -96,27 +115,70 @@ def test_an_unknown_language_is_named(random_models: Models, tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("random_models", ["nllb"], indirect=True)
-@pytest.mark.parametrize("command", ["finetune", "run"])
-def test_training_is_refused_in_one_sentence(
-    random_models: Models, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+RECIPE = """\
+corpus:
+  src_lang: {langs[0]}
+  tgt_lang: {langs[1]}
+  train: [{{src: {folder}/text.src, tgt: {folder}/text.tgt}}]
+  cleaning: {{max_length: 100}}
+model: {config}
+training:
+  init_from: {model}
+  max_updates: {updates}
+  batch_tokens: 2048
+  precision: float32
+  optimiser: {{kind: adam, learning_rate: 1e-4, beta1: 0.9, beta2: 0.98, eps: 1e-9}}
+  schedule: {{kind: constant}}
+  label_smoothing: 0
+  freeze: [output.bias]
+  clip_norm: null
+  log_every: 1
+  validate_every: 1000
+  checkpoint_every: 1000
+"""
+
+
+def test_losses_of_fine_tuning_are_those_of_transformers(
+    random_models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its pairs would lack the names of the languages."""
-    texts = [str(DATA / f"train.{side}") for side in ("en", "de")]
-    model, run = str(random_models.imported), str(tmp_path / "run")
-    arguments = [command, model, *texts, "-o", run]
-    if command == "run":
-        recipe = tmp_path / "x.yaml"
-        valid = [str(DATA / f"valid.{side}") for side in ("en", "de")]
-        sides = (json.dumps(dict(zip(("src", "tgt"), each, strict=True))) for each in (texts, valid))
-        train, valid_pair = sides
-        recipe.write_text(
-            f"corpus: {{src_lang: en, tgt_lang: de, train: [{train}], valid: [{valid_pair}]}}\n"
-            f"training: {{init_from: {model}}}\nmodel: {{}}\n"
-        )
-        arguments = ["run", str(recipe), "--run-dir", run]
-    assert entry.execute(arguments) == 2
-    assert "begin with a token of their language" in capsys.readouterr().err
+    """The names of the languages, which texts begin with, are learned too; their models have no bias of the output."""
+    updates = sampling.sampled(200)
+    sides = {"src": lines("train.en", 24), "tgt": lines("train.de", 24)}
+    for side, text in sides.items():
+        (tmp_path / f"text.{side}").write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+    recipe = tmp_path / "x.yaml"
+    config = json.loads((random_models.imported / "config.json").read_text())["model"]
+    config |= {"dropout": 0, "attention_dropout": 0, "activation_dropout": 0}
+    values = {"folder": tmp_path, "model": random_models.imported, "updates": updates, "config": json.dumps(config)}
+    metadata = read_metadata(random_models.imported)
+    values |= {"langs": (metadata.src_lang, metadata.tgt_lang)}
+    recipe.write_text(RECIPE.format(**values))
+    read: list[list[int]] = []  # samples of each update
+
+    def recorded(learner: Learner, batches: Sequence[Batch], update: int) -> LossSums:
+        read.append([sample for batch in batches for sample in batch.sample_ids.tolist()])
+        return accumulate_gradients(learner, batches, update)
+
+    monkeypatch.setattr("mtkit.training.loop.accumulate_gradients", recorded)
+    assert entry.execute(["train", str(recipe), "--run-dir", str(tmp_path / "run")]) == 0
+    events = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    found = [event["loss"] for event in events if event["event"] == "train"]
+
+    model = copy.deepcopy(random_models.theirs)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+    expected = []
+    for samples in read:
+        texts = ([text[sample] for sample in samples] for text in sides.values())
+        src, tgt = texts
+        batch = random_models.tokenizer(src, text_target=tgt, return_tensors="pt", padding=True)
+        batch["labels"][batch["labels"] == random_models.tokenizer.pad_token_id] = -100
+        optimiser.zero_grad()
+        loss = model(**batch).loss  # in the mode of evaluation, which has no dropout
+        loss.backward()
+        optimiser.step()
+        expected.append(float(loss.detach()))
+    assert expected[-1] < 0.95 * expected[0]
+    assert found == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.fixture

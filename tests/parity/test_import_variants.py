@@ -242,15 +242,16 @@ def our_log_prob(loaded: Any, source: str, target: str) -> tuple[list[int], floa
     from mtkit.corpus.order.batch import Source
 
     src, tgt = loaded.tokenizers.src, loaded.tokenizers.tgt
-    ids = [*src.before, *loaded.tokenizers.encode("src", [source])[0], *src.ending()]
-    tokens = [*tgt.before, *loaded.tokenizers.encode("tgt", [target])[0], tgt.vocab.eos]
+    ids = [*loaded.tokenizers.first_ids("src"), *loaded.tokenizers.encode("src", [source])[0], *src.ending()]
+    before = loaded.tokenizers.first_ids("tgt")
+    tokens = [*before, *loaded.tokenizers.encode("tgt", [target])[0], tgt.vocab.eos]
     pos = torch.arange(len(ids)).unsqueeze(0)
     state = loaded.model.start(Source(torch.tensor([ids]), torch.ones_like(pos, dtype=torch.bool), pos))
     total, previous = 0.0, tgt.vocab.bos
     for place, token in enumerate(tokens):
         step = loaded.model.step(torch.tensor([previous]), state)
         state, previous = step.state, token
-        if place >= len(tgt.before):  # the name of the language is given
+        if place >= len(before):  # the name of the language is given
             total += float(step.logits()[0].log_softmax(-1)[token])
     return ids, total
 

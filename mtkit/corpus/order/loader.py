@@ -147,14 +147,15 @@ class SubwordSegmenter:
             pair_variant(part.store.text("src", sample), part.store.text("tgt", sample), each)
             for sample, each in zip(part.sample[rows].tolist(), choice, strict=True)
         ]
-        prefix = part.store.manifest.prefix
         if not texts:
             return pair
         src_lines, tgt_lines = map(list, zip(*texts, strict=True))
-        new_src, new_tgt = map(Ragged.of, self.tokenizers.encode_pairs(src_lines, tgt_lines))
-        sides = [new_src.with_first(prefix), new_tgt]
+        prefixes = [part.store.manifest.prefix_of(side) for side in SIDES]
+        encoded = self.tokenizers.encode_pairs(src_lines, tgt_lines)
+        sides = [Ragged.of(ids).with_first(prefix) for ids, prefix in zip(encoded, prefixes, strict=True)]
         fits = [ids.lengths <= part.store.stats(side).max_length for side, ids in zip(SIDES, sides, strict=True)]
-        fitting = np.flatnonzero(fits[0] & fits[1] & (sides[0].lengths > len(prefix)) & (sides[1].lengths > 0))
+        has_text = [ids.lengths > len(prefix) for ids, prefix in zip(sides, prefixes, strict=True)]
+        fitting = np.flatnonzero(np.logical_and.reduce([*fits, *has_text]))
         index = np.arange(len(part.sample))  # of rows, of which the new ones follow the old ones
         index[rows[fitting]] = len(index) + fitting
         src, tgt = (Ragged.concat([old, new]).take(index) for old, new in zip(pair, sides, strict=True))
@@ -171,7 +172,7 @@ class SubwordSegmenter:
             return stored
         tokenizer = self.tokenizers.of(side)
         max_length = part.store.stats(side).max_length
-        prefix = part.store.manifest.prefix if side == "src" else ()
+        prefix = part.store.manifest.prefix_of(side)
         copy_ids = self.tokenizers.copy_ids(side)
         rows: list[Sequence[int]] = []
         for row, (sample, epoch) in enumerate(zip(part.sample.tolist(), part.epoch.tolist(), strict=True)):

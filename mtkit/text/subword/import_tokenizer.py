@@ -80,8 +80,8 @@ def import_tokenizer(path: Path, *, form: TextForm = AS_IT_IS) -> ImportedTokeni
     if content.startswith(MappedVocabulary.header):
         kind = model_type_of(first_field(content)[1])
         mapped = Tokenizer.load(path, form=form)
-        if mapped.before or mapped.after:
-            raise DataError(f"{path}: texts begin with a token of their language, with which mtkit does not train yet")
+        if mapped.after:
+            raise DataError(f"{path}: sources end with a token of their language, with which mtkit does not train")
         return ImportedTokenizer(mapped, kind)
     if processor is None and not _FIRST_PIECE.match(content):
         try:

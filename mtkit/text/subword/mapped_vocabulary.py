@@ -43,7 +43,8 @@ class TokenList:
         pad: see Vocab, like the next three.
         control: ids that no text produces and no translation contains; eos is among them, unk is not.
         tags: ids of tokens before the source that name its language or that of the target, by name.
-        before: ids of tokens before every text, such as the name of its language.
+        languages: ids of the tokens that begin the texts of a language, by its code.
+        before: ids of tokens before every text of a model of one direction, such as the name of its language.
         hidden: further ids that no text produces, and that the text of a translation leaves out.
         after: ids of tokens between every text and the end of sentence.
         added: ids of tokens that are found in a text before its segmentation, which sees the parts between them.
@@ -58,6 +59,7 @@ class TokenList:
     eos: int
     control: list[int]
     tags: dict[str, int] = field(default_factory=dict)
+    languages: dict[str, int] = field(default_factory=dict)
     before: list[int] = field(default_factory=list)
     hidden: list[int] = field(default_factory=list)
     after: list[int] = field(default_factory=list)
@@ -66,7 +68,7 @@ class TokenList:
 
     def __post_init__(self) -> None:
         """Raise ValueError if the ids do not fit the tokens."""
-        ids = [self.pad, self.unk, self.bos, self.eos, *self.control, *self.tags.values()]
+        ids = [self.pad, self.unk, self.bos, self.eos, *self.control, *self.tags.values(), *self.languages.values()]
         ids += [*self.before, *self.hidden, *self.after, *self.added]
         if not {*map(type, self.tokens)} <= {str} or len({*self.tokens}) < len(self.tokens):
             raise ValueError("a token occurs twice, or is no text")

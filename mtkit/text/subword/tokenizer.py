@@ -51,8 +51,9 @@ class Tokenizer:
         is_codes: whether it is a file of BPE merges.
         is_byte_level: whether its characters stand for bytes.
         form: of a line before segmentation.
+        languages: by code, the ids of tokens that begin texts of a language in a model of another program.
         before, after: ids of tokens before every text, and between it and the end of sentence, in a model of another
-            program, such as the name of its language.
+            program of one direction.
         tag_ids: by name, the ids of tags that have tokens of their own in a model of another program.
         sentencepiece_model: the content of its sentencepiece model; None if it has none, or one in which characters
             stand for bytes.
@@ -74,13 +75,14 @@ class Tokenizer:
             self._alphabet = ByteLevel() if p.is_control(p.piece_to_id(BYTE_LEVEL)) else PrivateUse()
         self.is_byte_level = isinstance(self._alphabet, ByteLevel)
         self.form = form
+        self.languages: dict[str, int] = {}
         self.before: list[int] = []
         self.after: list[int] = []
         self.tag_ids: dict[str, int] = {}
         self.sentencepiece_model = None if self._is_listed or self.is_byte_level else model
         if isinstance(listed, MappedVocabulary):
             self.before, self.after = listed.token_list.before, listed.token_list.after
-            self.tag_ids = listed.token_list.tags
+            self.languages, self.tag_ids = listed.token_list.languages, listed.token_list.tags
             self.sentencepiece_model = listed.sentencepiece_model
         if listed is None:
             self.vocab = Vocab(p.get_piece_size(), p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())

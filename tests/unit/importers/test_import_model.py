@@ -161,7 +161,7 @@ def test_every_setting_of_generation_is_read_without_effect_or_named(folder: Pat
     unknown = {f"later_setting_{number}": number for number in range(count)}
     known = {key: 3 for key in transformers.GenerationConfig().to_dict() if key != "transformers_version"}
     fields = Fields(folder / "config.json", {})
-    tgt: Any = SimpleNamespace(vocab=Vocab(size=50, pad=49, unk=1, bos=49, eos=0), before=[])
+    tgt: Any = SimpleNamespace(vocab=Vocab(size=50, pad=49, unk=1, bos=49, eos=0), before=[], languages={})
 
     def named(**settings: Any) -> list[str]:
         table = Fields(folder / "generation_config.json", {"max_length": 9, **settings})

@@ -13,6 +13,8 @@ from mtkit.cli.options import (
     Format,
     JsonFile,
     Model,
+    ModelSrcLang,
+    ModelTgtLang,
     NoRewrite,
     Prefix,
     Tag,
@@ -68,6 +70,8 @@ def bench(
     ] = False,
     tag: Tag = None,
     prefix: Prefix = None,
+    src_lang: ModelSrcLang = None,
+    tgt_lang: ModelTgtLang = None,
     json_file: JsonFile = None,
     form: Format = None,
 ) -> None:
@@ -120,7 +124,7 @@ def bench(
     grids = [replace(each, rewrite=not no_rewrite) for each in suite_grids(machine.cores)] if suite else [grid]
     num_settings = sum(len(list(each.settings())) for each in grids)
     results = []
-    before = parse_prefix(tag, prefix)
+    before = parse_prefix(tag, prefix, src_lang, tgt_lang)
     for each in grids:
         for result in measure(model, src, each, ref=refs, repeat=repeat, prefix=before):
             results.append(result)

@@ -15,6 +15,8 @@ from mtkit.cli.options import (
     Ensemble,
     JsonFile,
     Model,
+    ModelSrcLang,
+    ModelTgtLang,
     NoRewrite,
     Prefix,
     Tag,
@@ -44,6 +46,8 @@ def score(
     json: JsonFile = None,
     tag: Tag = None,
     prefix: Prefix = None,
+    src_lang: ModelSrcLang = None,
+    tgt_lang: ModelTgtLang = None,
     batch_tokens: BatchTokens = None,
     compute_type: ComputeTypeOption = "auto",
     no_rewrite: NoRewrite = False,
@@ -80,7 +84,7 @@ def score(
         options=TranslationOptions(
             batch_tokens=batch_tokens,
             report_oom=print_oom_note,
-            source_prefix=parse_prefix(tag, prefix),
+            source_prefix=parse_prefix(tag, prefix, src_lang, tgt_lang),
         ),
         with_source=src is not None,
     )

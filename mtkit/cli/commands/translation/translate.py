@@ -50,6 +50,8 @@ from mtkit.cli.options import (
     Device,
     Ensemble,
     Model,
+    ModelSrcLang,
+    ModelTgtLang,
     NoRewrite,
     Prefix,
     Tag,
@@ -63,6 +65,7 @@ from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
     from mtkit.documents.translate import DocumentReport
+    from mtkit.text.source_prefix import SourcePrefix
     from mtkit.translate.load import TranslatorSpec
     from mtkit.translate.output import FlagSummary
     from mtkit.translate.translation import Translation
@@ -84,6 +87,8 @@ def translate(
     help_search: HelpSearch = False,
     tag: Tag = None,
     prefix: Prefix = None,
+    src_lang: ModelSrcLang = None,
+    tgt_lang: ModelTgtLang = None,
     target_prefix: TargetPrefix = None,
     constraints: Constraints = None,
     split_sentences: SplitSentences = None,
@@ -127,7 +132,8 @@ def translate(
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
     from mtkit.documents.format import is_document
     from mtkit.inference.library import native
-    from mtkit.translate.load import TranslatorSpec, model_glossary
+    from mtkit.translate.glossary import read_glossary
+    from mtkit.translate.load import TranslatorSpec
     from mtkit.translate.output import FlagSummary
     from mtkit.translate.translation import TranslationOptions
     from mtkit.translate.workers import auto_num_workers
@@ -166,6 +172,7 @@ def translate(
     if n_best_format is not None and (n_best is None or writing.jsonl):
         raise UsageError("translate: --n-best-format is of the lines of --n-best N; give that, without --jsonl")
     writing.check([file] if constraints is None else [file, constraints])
+    before = parse_prefix(tag, prefix, src_lang, tgt_lang)
     document_output = None
     if is_document(file):
         of_lines = {
@@ -180,7 +187,7 @@ def translate(
         }
         document_output = _output_of_document(file, output, [name for name, value in of_lines.items() if value])
     else:
-        _check_text_options(source, model)
+        _check_text_options(source, model, before)
     adapters = parse_adapters("translate", adapter or [])
     whole_adapter = adapters.pop("", None)
     if adapters and not jsonl_input:
@@ -211,8 +218,8 @@ def translate(
             with_scores=writing.form != "text" or alignments is not None,
             report_progress=None if quiet else print_translation_progress,
             report_oom=None if quiet else print_oom_note,
-            source_prefix=parse_prefix(tag, prefix),
-            glossary=None if not glossary else model_glossary(model, glossary),
+            source_prefix=before,
+            glossary=None if not glossary else read_glossary(glossary, *_languages(model, before)),
             restore=restore,
         ),
     )
@@ -247,7 +254,7 @@ def _output_of_document(file: Path, output: Path | None, of_lines: Sequence[str]
     return output
 
 
-def _check_text_options(source: SourceOptions, model: Path) -> None:
+def _check_text_options(source: SourceOptions, model: Path, prefix: SourcePrefix) -> None:
     """Refuse options of documents, and a file that is no plain text."""
     from mtkit.documents.format import require_plain_text
 
@@ -261,15 +268,14 @@ def _check_text_options(source: SourceOptions, model: Path) -> None:
         remedy = f"convert it: iconv -f {source.encoding} -t utf-8"
         raise UsageError(f"translate: --encoding is of documents, but {source.file} is a text; {remedy}")
     if not source.jsonl_input:
-        require_plain_text(source.file, lambda: _languages(model))
+        require_plain_text(source.file, lambda: _languages(model, prefix))
 
 
-def _languages(model: Path) -> tuple[str, str]:
-    """Source and target language of a model; errors as `find_model` and `read_metadata`."""
+def _languages(model: Path, prefix: SourcePrefix) -> tuple[str, str]:
+    """Source and target language; errors as `find_model`, `read_metadata` and `ModelMetadata.direction`."""
     from mtkit.model_folder.folder import find_model, read_metadata
 
-    metadata = read_metadata(find_model(model))
-    return metadata.src_lang, metadata.tgt_lang
+    return read_metadata(find_model(model)).direction(prefix)
 
 
 def _translate_document(
@@ -281,7 +287,7 @@ def _translate_document(
     from mtkit.documents.translate import translate_document
     from mtkit.translate.workers import translator_pool
 
-    src_lang, tgt_lang = _languages(translator.models[0])
+    src_lang, tgt_lang = _languages(translator.models[0], translator.options.source_prefix)
     form = format_of(
         source.file,
         src_lang=src_lang,

@@ -1,0 +1,155 @@
+"""A model of many directions whose texts begin with tokens of their languages, on both sides."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+from mtkit.model_folder.folder import read_metadata
+from mtkit.pipeline import stages
+from mtkit.recipe.recipe import load_recipe
+from mtkit.serve.registry import _directions
+from tests.e2e.training.test_multilingual import LINES, NONSENSE
+from tests.toy.runs import WORDS
+
+RECIPE = """\
+name: toy
+corpus:
+  src_lang: en
+  tgt_lang: de
+  language_tokens: true
+  train:
+    - {src: text.en, tgt: text.de}
+    - {src: text.en, tgt: text.xx, tgt_lang: xx}
+    - {src: text.de, tgt: text.en, src_lang: de, tgt_lang: en}
+  valid:
+    - {src: text.en, tgt: text.xx, tgt_lang: xx}
+    - {src: text.de, tgt: text.en, src_lang: de, tgt_lang: en}
+  test:
+    en-de: {src: text.en, tgt: text.de}
+    en-xx: {src: text.en, tgt: text.xx, tgt_lang: xx}
+    de-en: {src: text.de, tgt: text.en, src_lang: de, tgt_lang: en}
+tokenizer: {model_type: word, vocab_size: 123}
+model: {kind: transformer, d_model: 32, d_ff: 64, num_heads: 2, encoder_layers: 1, decoder_layers: 1, dropout: 0}
+training:
+  max_updates: 400
+  validate_every: 400
+  batch_tokens: 512
+  precision: float32
+  optimiser: {kind: adam, learning_rate: 1e-2}
+  schedule: {kind: linear, warmup: 20}
+search: {beam_size: 1}
+"""
+TEXTS = {"en": LINES} | {
+    name: [" ".join(table[word] for word in line.split()) for line in LINES]
+    for name, table in (("de", WORDS), ("xx", NONSENSE))
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of three directions, and its text."""
+    folder = tmp_path_factory.mktemp("languages")
+    for name, lines in TEXTS.items():
+        (folder / f"text.{name}").write_text("".join(f"{line}\n" for line in lines))
+    (folder / "toy.yaml").write_text(RECIPE)
+    stages.run(load_recipe(str(folder / "toy.yaml")), run_dir=folder / "run")
+    return folder
+
+
+def translated(folder: Path, src: str, capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    assert entry.execute(["translate", str(folder / "run"), str(folder / f"text.{src}"), *options]) == 0
+    return capsys.readouterr().out.split("\n")[:-1]
+
+
+def share(hyps: list[str], refs: list[str]) -> float:
+    return sum(hyp == ref for hyp, ref in zip(hyps, refs, strict=True)) / len(refs)
+
+
+def test_one_folder_has_all_directions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = json.loads((folder / "run" / "report.json").read_text())
+    assert {name: scores["bleu"] > 90 for name, scores in report["test"].items()} == {
+        "en-de": True,
+        "en-xx": True,
+        "de-en": True,
+    }
+    assert share(translated(folder, "en", capsys), TEXTS["de"]) > 0.9  # the languages of the recipe
+    assert share(translated(folder, "en", capsys, "--tgt-lang", "xx"), TEXTS["xx"]) > 0.9
+    assert share(translated(folder, "de", capsys, "--src-lang", "de", "--tgt-lang", "en"), TEXTS["en"]) > 0.9
+    for rewrite in ([], ["--no-rewrite"]):
+        words = ["score", str(folder / "run"), "--src", str(folder / "text.en"), "--ref", str(folder / "text.xx")]
+        sums = []
+        for lang in ("xx", "de"):
+            assert entry.execute([*words, "--tgt-lang", lang, *rewrite]) == 0
+            sums.append(sum(map(float, capsys.readouterr().out.split())))
+        assert sums[0] > sums[1] + 100
+
+
+def test_its_directions_are_served(folder: Path) -> None:
+    metadata = read_metadata(folder / "run" / "model")
+    pairs = [(source, target) for source, target, _ in _directions(metadata)]
+    assert metadata.languages == ["en", "de", "xx"]
+    assert pairs == [("en", "de"), ("en", "xx"), ("de", "en"), ("de", "xx"), ("xx", "en"), ("xx", "de")]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tgt-lang", "fr"], "--tgt-lang fr: the model has the languages de, en, xx"),
+        (["--src-lang", "fr"], "--src-lang fr: the model has the languages de, en, xx"),
+    ],
+)
+def test_other_languages_are_refused(
+    folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.execute(["translate", str(folder / "run"), str(folder / "text.en"), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "valid:\n    - {src: text.en, tgt: text.xx, tgt_lang: xx}",
+            "valid:\n    - {src: text.en, tgt: text.xx, tgt_lang: yy}",
+            "valid.0.tgt_lang: 'yy' is the language of no",
+        ),
+        (
+            "de-en: {src: text.de, tgt: text.en, src_lang: de,",
+            "de-en: {src: text.de, tgt: text.en, src_lang: zz,",
+            "test.de-en.src_lang: 'zz'",
+        ),
+    ],
+)
+def test_languages_without_training_text_are_refused(
+    folder: Path, tmp_path: Path, old: str, new: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert old in RECIPE
+    (tmp_path / "toy.yaml").write_text(RECIPE.replace(old, new))
+    assert entry.execute(["run", str(tmp_path / "toy.yaml"), "--dry-run"]) == 78
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.whole
+def test_a_direction_is_fine_tuned(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A direction is learned that the model has not seen."""
+    triples = [" ".join(words) for words in itertools.permutations(WORDS, 3)]
+    texts = {"train": LINES, "valid": triples[:50], "test": triples[50:100]}
+    files: dict[str, list[str]] = {}
+    for name, lines in texts.items():
+        for lang, table in (("de", WORDS), ("xx", NONSENSE)):
+            path = tmp_path / f"{name}.{lang}"
+            path.write_text("".join(" ".join(table[word] for word in line.split()) + "\n" for line in lines))
+            files.setdefault(name, []).append(str(path))
+    words = ["finetune", str(folder / "run"), *files["train"], "-o", str(tmp_path / "tuned"), "--src-lang", "de"]
+    words += ["--valid", *files["valid"], "--test", *files["test"], "--tgt-lang", "xx"]
+    assert entry.execute([*words, "training.max_updates=200", "training.optimiser.learning_rate=5e-3"]) == 0
+    metadata = read_metadata(tmp_path / "tuned" / "model")
+    assert (metadata.src_lang, metadata.tgt_lang, metadata.languages) == ("de", "xx", ["en", "de", "xx"])
+    capsys.readouterr()
+    assert entry.execute(["translate", str(tmp_path / "tuned"), str(folder / "text.de")]) == 0
+    assert share(capsys.readouterr().out.split("\n")[:-1], TEXTS["xx"]) > 0.9
