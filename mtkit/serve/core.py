@@ -191,7 +191,7 @@ class TranslationService:
             "sentences": options.sentences,
             "n_best": 1 + options.alternatives,
             "details": options.details,
-            "prefix": asdict(hop.prefix),
+            "prefix": tuple(asdict(hop.prefix).items()),
             "adapter": hop.adapter,
             "glossary": options.glossary,
             "next_words": options.next_words,

@@ -101,7 +101,7 @@ def make_variant(translators: AdaptedTranslators, options_json: str) -> Translat
             base.options,
             split_sentences=options["sentences"],
             with_scores=options["details"],
-            source_prefix=SourcePrefix(**options["prefix"]),
+            source_prefix=SourcePrefix(**dict(options["prefix"])),
             glossary=Glossary.of(json.loads(options["glossary"])) if options["glossary"] else None,
         ),
     )
