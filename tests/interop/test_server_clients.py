@@ -46,6 +46,7 @@ def expected(server: Server) -> str:
     return str(server.translate(q=TEXT).json()["translatedText"])
 
 
+@pytest.mark.whole
 def test_libretranslatepy(server: Server, expected: str) -> None:
     program = """
 from libretranslatepy import LibreTranslateAPI
@@ -58,6 +59,7 @@ print(json.dumps([api.translate(text, "en", "de"), api.detect("das ist ein Haus"
     assert {each["code"] for each in languages} == {"en", "de", "fr"}
 
 
+@pytest.mark.whole
 def test_libretranslate_aio(server: Server, expected: str) -> None:
     program = """
 import asyncio

@@ -54,6 +54,7 @@ def test_a_gate_multiplies_its_head():
     assert out.gates().tolist() == pytest.approx([0.0, estimator(0.5), 1.0])
 
 
+@pytest.mark.whole
 @torch.no_grad()
 def test_training_draws_from_the_hard_concrete_distribution():
     """Shares of gates that are 0 and 1, and the mean, against the distribution of Louizos et al., eq. 10 to 12."""
@@ -113,6 +114,7 @@ def test_a_fraction_removes_the_heads_that_are_open_least_often():
         choose_open_heads(model, 0.75)
 
 
+@pytest.mark.whole
 def test_training_closes_gates():
     """A penalty above what a head is worth closes it; without penalty all stay open."""
     for penalty, is_closed in ((2.0, True), (0.0, False)):

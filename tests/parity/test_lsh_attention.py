@@ -44,6 +44,7 @@ def dense(kernel, q, v, length):
     return scores.softmax(1) @ v, visible
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("num_hashes", [1, 2, 4])
 @pytest.mark.parametrize("chunk_length", [4, 7, 64])
 @pytest.mark.parametrize("positions", [None, RoPEConfig()])

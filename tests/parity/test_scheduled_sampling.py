@@ -37,6 +37,7 @@ def by_loop(model, batch, is_true, choose):
     return torch.cat(states)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("sampler", [SAMPLERS["argmax"], second_best], ids=["argmax", "second"])
 @pytest.mark.parametrize("per", TRUTH_MASKS)
 @pytest.mark.parametrize("config", MODELS.values(), ids=MODELS)

@@ -50,15 +50,18 @@ def faults(trials: list[Trial]) -> list[str]:
     return [line for line in broken if not any(re.search(known, line) for known in KNOWN_FAULTS)]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", COUNTS)
 def test_promises_hold(lab: Lab, name: str) -> None:
     assert faults(draw(trials_of(lab, name), sampled(COUNTS[name], least=1), SEED)) == []
 
 
+@pytest.mark.whole
 def test_readers_refuse_what_they_cannot_read(lab: Lab) -> None:
     assert faults(draw(trials_of(lab, "fuzzers"), len(fuzzers.NAMES), SEED)) == []
 
 
+@pytest.mark.whole
 def test_ranks_end_when_one_does_not_answer(lab: Lab) -> None:
     assert faults(draw(trials_of(lab, "ranks"), len(FORKED_RANKS), SEED, FORKED_RANKS)) == []
 

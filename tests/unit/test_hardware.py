@@ -87,6 +87,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
 def test_freed_memory_is_reused_without_page_faults():
     done = subprocess.run([sys.executable, "-c", ALLOCATE_AND_FREE], check=True, capture_output=True)
@@ -109,6 +110,7 @@ print(before - own_memory())
 """
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
 def test_freed_memory_between_used_blocks_is_returned_to_the_system():
     done = subprocess.run([sys.executable, "-c", LEAVE_HOLES], check=True, capture_output=True)

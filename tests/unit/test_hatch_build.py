@@ -98,6 +98,7 @@ def test_options_of_an_instruction_set() -> None:
     assert cc.options(()) == []
 
 
+@pytest.mark.whole
 def test_two_builds_at_once_after_one_that_was_killed(tmp_path, compiler) -> None:
     """One waits for the other; the library of older sources goes, and those of other instruction sets stay."""
     folder = tmp_path / "compiled"
@@ -118,6 +119,7 @@ def test_two_builds_at_once_after_one_that_was_killed(tmp_path, compiler) -> Non
         assert function().decode() == getattr(sources, f"hash_of_{part}")()
 
 
+@pytest.mark.whole
 def test_an_instruction_set_that_the_compiler_lacks(tmp_path, compiler) -> None:
     """The others are compiled."""
     first, *others = hatch_build.sets_of(compiler.machine)
@@ -132,6 +134,7 @@ def test_an_instruction_set_that_the_compiler_lacks(tmp_path, compiler) -> None:
     assert list((tmp_path / "compiled").iterdir()) == [library]
 
 
+@pytest.mark.whole
 def test_the_program_compiles_into_the_checkout(monkeypatch, capsys, tmp_path) -> None:
     monkeypatch.setattr(hatch_build.sys, "argv", ["hatch_build.py", "nonsense"])
     monkeypatch.setenv("CFLAGS", "-O0")

@@ -42,6 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.whole
 def test_every_way_to_state_it_is_refused(folder: Path) -> None:
     """In the recipe or a base of it, as any kind of scalar; an override of the command line replaces it."""
     rng, random_commands = random.Random(1), ["true", COMMAND, "0", "no", "a: b", "é\u202e\x1b[31m"]
@@ -61,6 +62,7 @@ def test_every_way_to_state_it_is_refused(folder: Path) -> None:
     assert mtkit.load_recipe(path, allow_commands=True).training.validation.command == command
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("command", ["run", "train"])
 def test_a_file_needs_the_option(folder: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "x.yaml").write_text(f"base: toy.yaml\n{KEY}: {COMMAND}\n")

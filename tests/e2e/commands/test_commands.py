@@ -62,6 +62,7 @@ def test_version(run: Run) -> None:
     assert re.fullmatch(r"mtkit \d+\.\d+\.\d+\n", out)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -52,6 +52,7 @@ def command(rng: random.Random, folder: Path) -> list[str]:
     ])  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", range(sampled(25, least=2)))  # 250 commands
 def test_no_command_lets_a_sequence_through(seed: int, tmp_path: Path, capsys, monkeypatch) -> None:
     rng = random.Random(seed)

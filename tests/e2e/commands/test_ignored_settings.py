@@ -64,6 +64,7 @@ def test_the_n_best_of_the_models_own_recipe_is_said(model, text, capsys) -> Non
     assert rest == expected.err
 
 
+@pytest.mark.whole
 def test_bench_says_which_beam_sizes_have_no_effect(model, text, capsys) -> None:
     config = model / "config.json"
     content = read_record(config, remedy="")

@@ -145,6 +145,7 @@ def test_a_device_may_be_input_and_output(model: Path) -> None:
     assert entry.execute(["translate", str(model), os.devnull, "-o", os.devnull]) == 0
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("words", ["encode MODEL a.en", "decode MODEL a.en", "encode MODEL -", "translate MODEL a.en"])
 def test_a_text_that_stdout_is_appended_to(model: Path, words: str) -> None:
     """Without the refusal the command would read the lines that it writes, without end."""

@@ -172,12 +172,14 @@ def test_a_dry_run_of_a_model_that_exceeds_the_memory(run: Run, folder: Path) ->
     assert "parameters need 1" in err
 
 
+@pytest.mark.whole
 def test_the_length_of_a_description_that_exceeds_the_memory(run: Run, folder: Path) -> None:
     code, err = run("describe", "toy.yaml", "--length", "3000000")
     assert (code, err.count("\n")) == (70, 1)
     assert "reduce --length" in err
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit of the address space")
 @pytest.mark.parametrize("command", ["train toy.yaml", pytest.param("describe toy.yaml", marks=pytest.mark.whole)])
 def test_little_memory(folder: Path, command: str) -> None:

@@ -137,11 +137,13 @@ def weights(run: Path) -> bytes:
     return (run / "model" / "model.safetensors").read_bytes()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("number", thinned(HANDLED, 3))
 def test_a_signal_at_the_start(folder: Path, number: int) -> None:
     assert interrupt("run toy.yaml --run-dir start", folder, number, 0.0) == 128 + number
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("repetition", range(sampled(2, least=1)))
 def test_a_draw_of_commands(folder: Path, tmp_path: Path, repetition: int) -> None:
     rng = random.Random(f"draw {repetition}")

@@ -38,6 +38,7 @@ def test_a_current_folder_that_was_deleted_is_named(tmp_path: Path, words: str) 
     assert done.stderr == "mtkit: error: the current folder no longer exists; change to another one\n"
 
 
+@pytest.mark.whole
 def test_log_settings_that_torch_refuses_are_named() -> None:
     command = [sys.executable, "-m", "mtkit", "describe", "quickstart"]  # builds a model with torch
     environment = {**os.environ, "TORCH_LOGS": "zzz"}

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[3]
 LSTM = Seq2SeqRNNConfig(d_model=8, d_embed=8, num_layers=1)
 
 
+@pytest.mark.whole
 def test_the_second_translation_into_a_file_is_refused(
     toy_model: Callable[[ModelConfigBase], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,6 +47,7 @@ def model_weights(path: Path) -> dict[str, np.ndarray]:
     return load_file(path / "model" / "model.safetensors")
 
 
+@pytest.mark.whole
 def test_lora_is_merged_and_changes_projections_alone(folder: Path) -> None:
     base, tuned = model_weights(folder / "base"), model_weights(folder / "lora")
     adapter = load_file(folder / "lora" / "adapter" / "adapter_model.safetensors")
@@ -62,6 +63,7 @@ def test_lora_is_merged_and_changes_projections_alone(folder: Path) -> None:
         np.testing.assert_allclose(tuned[f"{module}.weight"], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("kind", "ends"), [("bias", ("bias",)), ("norm", ("norm.weight", "norm.bias"))])
 def test_other_kinds_train_what_they_name(folder: Path, kind: str, ends: tuple[str, ...]) -> None:
     base, tuned = model_weights(folder / "base"), model_weights(folder / kind)

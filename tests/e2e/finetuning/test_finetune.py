@@ -113,6 +113,7 @@ def test_own_text_is_learned_and_general_text_watched(mtkit, tmp_path: Path, bas
     assert not (tuned / TUNED).exists()
 
 
+@pytest.mark.whole
 def test_a_fine_tuning_without_a_gain_keeps_the_base(mtkit, tmp_path: Path, base: Path, capsys, monkeypatch) -> None:
     own, tuned = write(tmp_path, "own", pairs(150, WORDS, 2)), tmp_path / "tuned"  # the base knows it already
     words = [*own, *UPDATES[1:], "training.max_updates=8", "training.validate_every=8", "training.ema=null"]
@@ -150,6 +151,7 @@ def share_of_mixture(tuned: Path, before: dict) -> float:
     return min(SHARES, key=lambda each: abs(each - share))
 
 
+@pytest.mark.whole
 def test_a_repeated_command_keeps_everything(mtkit, tmp_path: Path, monkeypatch) -> None:
     own = write(tmp_path, "own", pairs(150, OWN, 2))
     words = [*own, *UPDATES, "training.max_updates=4"]
@@ -215,6 +217,7 @@ def test_an_adapter_is_written_beside_the_model(mtkit, tmp_path: Path, base: Pat
     assert (code, "--adapter changed since this fine-tuning was started" in err) == (78, True)
 
 
+@pytest.mark.whole
 def test_own_words_get_tokens_of_their_own(tmp_path: Path, capsys) -> None:
     (tmp_path / "base").mkdir()
     base, tuned = train_base(tmp_path / "base", 4, "tokenizer={model_type: bpe, vocab_size: 135}"), tmp_path / "tuned"
@@ -262,6 +265,7 @@ def tmx(text: list[tuple[str, str]]) -> str:
     return f'<?xml version="1.0"?>\n<tmx version="1.4"><header/><body>{chr(10).join(units)}</body></tmx>'
 
 
+@pytest.mark.whole
 def test_every_form_gives_the_pairs_of_two_files(mtkit, tmp_path: Path) -> None:
     text = pairs(150, OWN, 2)
     files = [write(tmp_path, "own", text)]
@@ -286,6 +290,7 @@ def test_every_form_gives_the_pairs_of_two_files(mtkit, tmp_path: Path) -> None:
     assert seen[1:] == [seen[0]] * 4
 
 
+@pytest.mark.whole
 def test_the_model_translates_general_text_itself(mtkit, tmp_path: Path) -> None:
     own, (source, _) = write(tmp_path, "own", pairs(150, OWN, 2)), write(tmp_path, "g", pairs(150, WORDS, 3))
     code, _, err = mtkit(*own, "--general-source", source, *UPDATES[1:], "training.max_updates=2")

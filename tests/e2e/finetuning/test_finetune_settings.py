@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mtkit.cli import entry
 from tests.e2e.finetuning.test_finetune import OWN, UPDATES, pairs, train_base, write
 
 
+@pytest.mark.whole
 def test_only_settings_of_a_rule_have_a_reason(tmp_path: Path, capsys) -> None:
     (tmp_path / "base").mkdir()
     base, tuned = train_base(tmp_path / "base", 4), tmp_path / "tuned"
@@ -23,6 +26,7 @@ def test_only_settings_of_a_rule_have_a_reason(tmp_path: Path, capsys) -> None:
     assert "tokens of own text" not in (tuned / "recipe.yaml").read_text()
 
 
+@pytest.mark.whole
 def test_a_reason_in_the_file_goes_when_the_command_states_the_setting(tmp_path: Path, capsys) -> None:
     (tmp_path / "base").mkdir()
     base, tuned = train_base(tmp_path / "base", 4), tmp_path / "tuned"

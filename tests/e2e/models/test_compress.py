@@ -39,6 +39,7 @@ def ref(tmp_path: Path, text: Path, toy_model, capsys: pytest.CaptureFixture[str
 SIZES = [("int8", 0.35), ("int4", 0.27), ("sparse", 0.7), ("heads", 0.95), ("ffn", 0.95), ("half-depth", 0.7)]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("to", "size"), SIZES)
 def test_every_kind_is_smaller_and_translates(toy_model, tmp_path, text, ref, capsys, to, size) -> None:
     model, output = toy_model(CONFIG), tmp_path / "small"
@@ -64,6 +65,7 @@ def test_every_kind_is_smaller_and_translates(toy_model, tmp_path, text, ref, ca
         assert (config.encoder_layers, config.decoder_layers) == (1, 1)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("to", ["int4", "int8"])
 def test_quantised_folders_need_no_native_library(toy_model, tmp_path, text, capsys, monkeypatch, to) -> None:
     model, small = toy_model(CONFIG), tmp_path / "small"

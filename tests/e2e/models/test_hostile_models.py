@@ -168,6 +168,7 @@ def check_configuration(model: Path, text: Path, path: tuple[str, ...], value: A
     (model / "config.json").write_text(original)
 
 
+@pytest.mark.whole
 def test_every_key_of_the_configuration_replaced(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each key by one value: another JSON type, a huge number or a nested list."""
     for number, path in enumerate(paths(read_record(model / "config.json", remedy=""))):

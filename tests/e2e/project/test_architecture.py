@@ -99,6 +99,7 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Trac
     return run
 
 
+@pytest.mark.whole
 def test_training_and_translation_are_followed(trace: Callable[..., Tracer], tmp_path: Path) -> None:
     training, translation = hops("Training"), hops("Translation")
     assert 10 < len(training) <= MAX_HOPS
@@ -154,6 +155,7 @@ class ContentTracer(Tracer):
             self.entered.append(file)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("defaults", ["fixed", "corpus"])
 def test_a_recipe_is_read_chosen_and_checked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defaults: str

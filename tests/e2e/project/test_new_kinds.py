@@ -93,6 +93,7 @@ def run_everywhere(package: Path, *overrides: str) -> str:
     return printed["keys"]
 
 
+@pytest.mark.whole
 def test_new_kinds_of_transformer_parts(package: Path) -> None:
     for file, config, after in (
         ("scaled_alibi.py", "ScaledALiBiConfig", "ALiBiConfig"),

@@ -94,6 +94,7 @@ def test_its_recipe_is_valid(
     assert "parameters" in capsys.readouterr().out
 
 
+@pytest.mark.whole
 def test_the_python_example_runs(tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
     readme = DOCUMENTS[0].read_text(encoding="utf-8")
     (example,) = re.findall(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)

@@ -43,6 +43,7 @@ def project(tmp_path_factory) -> Path:
     return unpacked
 
 
+@pytest.mark.whole
 def test_the_source_distribution_has_what_compiles_and_nothing_compiled(project) -> None:
     assert (project / "hatch_build.py").is_file()
     sources = {path.relative_to(ROOT) for path in ROOT.glob("mtkit/inference/**/*.[ch]")}
@@ -70,6 +71,7 @@ def test_a_wheel_brings_the_library_of_each_instruction_set(project, tmp_path) -
     assert is_loaded == "True", reason
 
 
+@pytest.mark.whole
 def test_a_wheel_without_the_library_is_for_every_machine(project, tmp_path) -> None:
     path = build("wheel", project, tmp_path / "dist", MTKIT_BUILD="none")
     assert path.name.endswith("-py3-none-any.whl")

@@ -109,6 +109,7 @@ def test_a_flipped_bit_is_named_and_repaired(folder: Path, finished: Path, numbe
     assert "--fresh" not in "".join(messages)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", [*RECORDS, *OTHERS, *OF_MODEL, "log.jsonl", "tokenizer", "corpus"])
 def test_a_deleted_file_is_made_again(folder: Path, finished: Path, name: str) -> None:
     messages = damage_and_repair(
@@ -117,6 +118,7 @@ def test_a_deleted_file_is_made_again(folder: Path, finished: Path, name: str) -
     assert "--fresh" not in "".join(messages)
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("with_plots")
 def test_a_log_with_flipped_bits_changes_nothing(folder: Path, finished: Path) -> None:
     rng = random.Random(1)
@@ -126,6 +128,7 @@ def test_a_log_with_flipped_bits_changes_nothing(folder: Path, finished: Path) -
         assert entry.execute(["watch", str(finished)]) == 0
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", [name for name in RECORDS if name not in ("report.json", "fingerprints.json")])
 @pytest.mark.parametrize("damage", [flip, Path.unlink])
 def test_a_resumed_training_after_damage_ends_with_the_same_bits(

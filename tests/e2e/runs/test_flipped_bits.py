@@ -39,6 +39,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", READERS)
 def test_changed_bits_are_damage_and_is_named(finished: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path, read = finished / name, READERS[name]

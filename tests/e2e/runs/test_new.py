@@ -91,6 +91,7 @@ def test_two_files_in_a_system_and_its_score_out_and_again(run: Run, folder: Pat
     assert "training is already finished" in run("run", "news.en", "news.de", *TINY)[1]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("option", ["", "--dry-run", "--run-dir=other"])
 def test_text_that_grew_leaves_a_started_training_and_its_split_alone(run: Run, folder: Path, option: str) -> None:
     run("run", "news.en", "news.de", *TINY)
@@ -287,6 +288,7 @@ def test_a_recipe_that_run_would_take_for_a_text(run: Run, folder: Path) -> None
     assert (code, "the name of a recipe ends in .yaml; give -o x/mine.txt.yaml" in message) == (2, True)
 
 
+@pytest.mark.whole
 def test_run_takes_the_options_of_new(run: Run, folder: Path) -> None:
     written = []
     for command, options in (("new", []), ("run", ["--dry-run"])):

@@ -238,6 +238,7 @@ def test_a_dry_run_needs_no_corpus(tmp_path: Path, kind: str) -> None:
 RECORDS = ["recipe.yaml", "report.json", "fingerprints.json", "version.json", "log.jsonl"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_pipe_or_link_in_place_of_a_record_is_refused_at_once(folder: Path, name: str) -> None:
     run(folder)

@@ -52,6 +52,7 @@ checks:
 """
 
 
+@pytest.mark.whole
 def test_a_claim_trains_only_its_variants_and_keeps_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,7 @@ def adapters(models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) 
     return {name: write_adapter(root / name, models["en-de"], seed) for seed, name in enumerate(("law", "news"))}
 
 
+@pytest.mark.whole
 def test_adapters(
     models: dict[str, Path], adapters: dict[str, Path], tmp_path: Path, translated: Callable[..., list[str]]
 ) -> None:

@@ -13,6 +13,7 @@ from tests.e2e.serve.conftest import Server
 GOOD = {"q": "the dog", "source": "en", "target": "de"}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("change", "status", "words"),
     [
@@ -54,6 +55,7 @@ def test_fields(server: Server, change: dict[str, Any], status: int, words: str)
     assert len(response.json()["error"]) < 400
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
@@ -166,6 +168,7 @@ def test_clients_that_leave_in_the_middle(server: Server) -> None:
     assert server.translate(q="the dog").status_code == 200
 
 
+@pytest.mark.whole
 def test_many_requests_on_one_connection(server: Server) -> None:
     request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with socket.create_connection((server.host, server.port), timeout=60) as sock:

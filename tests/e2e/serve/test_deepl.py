@@ -43,6 +43,7 @@ def test_each_text_has_a_language_of_its_own(server: Server) -> None:
     assert texts(response) == alone
 
 
+@pytest.mark.whole
 def test_sentences(server: Server, translated: Callable[..., list[str]]) -> None:
     fields = {"source_lang": "EN", "target_lang": "DE"}
     assert texts(post(server, text=[TEXT], split_sentences="0", **fields)) == translated([TEXT], "--no-split-sentences")
@@ -53,6 +54,7 @@ def test_sentences(server: Server, translated: Callable[..., list[str]]) -> None
         assert texts(joined) == translated(["the dog sees a cat"]), (end, split)
 
 
+@pytest.mark.whole
 def test_tags(server: Server, translated: Callable[..., list[str]]) -> None:
     (plain,) = translated(["the dog sees a cat"])
     fields = {"source_lang": "EN", "target_lang": "DE"}

@@ -28,6 +28,7 @@ def test_the_server_ends_during_a_document(models: dict[str, Path]) -> None:
         assert time.monotonic() - begun < 60
 
 
+@pytest.mark.whole
 def test_those_who_wait_when_the_server_ends_get_an_answer(models: dict[str, Path]) -> None:
     """A client that waits for its document, and one that has not sent all of its request."""
     with running(str(models["en-de"]), "--workers", "1", "--timeout", "1") as server, ThreadPoolExecutor() as pool:

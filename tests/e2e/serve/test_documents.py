@@ -79,6 +79,7 @@ def test_progress(server: Server) -> None:
     assert server.client.get(f"/{state['path']}").text.count("<p>") == 300
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "content", "status"),
     [
@@ -112,12 +113,14 @@ def test_documents_that_are_not_there(server: Server) -> None:
     assert server.client.post("/translate_file", data={**FIELDS, "file": "text"}).status_code == 400
 
 
+@pytest.mark.whole
 def test_files_that_are_too_long(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--max-file", "0.1") as server:
         files = {"file": ("a.html", b"x" * 300_000)}
         assert server.client.post("/translate_file", data=FIELDS, files=files).status_code == 413
 
 
+@pytest.mark.whole
 def test_suggestions(models: dict[str, Path], tmp_path: Path) -> None:
     file = tmp_path / "suggested.tmx"
     pairs = [("a <dog> & \x00 a cat", "ein Hund"), ("</seg>", "\u202e"), ("a", "b" * 2000)]

@@ -54,6 +54,7 @@ def memory(server: Server) -> int:
     return 1024 * int(re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{server.process.pid}/status").read_text())[0])
 
 
+@pytest.mark.whole
 def test_the_key_comes_before_the_body(guarded: Server) -> None:
     json_type = {"content-type": "application/json"}
     for path in ("/translate", "/translate_file", "/documents", "/v2/translate", "/v2/document", "/suggest"):
@@ -78,6 +79,7 @@ def test_the_key_comes_before_the_body(guarded: Server) -> None:
     )
 
 
+@pytest.mark.whole
 def test_clients_without_a_key_take_little_memory(guarded: Server) -> None:
     body = b'{"q": "a", "junk": [' + b"[]," * 300_000 + b"0]}"
     before = memory(guarded)
@@ -143,6 +145,7 @@ def test_answers_that_are_ready_when_the_client_closes_its_side_arrive(server: S
             assert received(sock).count(b"translatedText") == 5
 
 
+@pytest.mark.whole
 def test_requests_of_clients_that_have_gone_leave_the_queue(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--workers", "1", "--cache", "0", "--max-waiting", "4000000") as server:
         many = " . ".join(f"the dog {number}" for number in range(3000))
@@ -155,6 +158,7 @@ def test_requests_of_clients_that_have_gone_leave_the_queue(models: dict[str, Pa
         assert server.translate(q="the dog").status_code == 200
 
 
+@pytest.mark.whole
 def test_requests_just_after_many_lost_ones_are_answered(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--workers", "1", "--timeout", "60") as server:
         expected = server.translate(q="the dog").json()
@@ -169,6 +173,7 @@ def test_requests_just_after_many_lost_ones_are_answered(models: dict[str, Path]
         assert all(each.json() == expected for each in answers)
 
 
+@pytest.mark.whole
 def test_a_server_without_descriptors_says_so_in_a_line(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--workers", "1") as server:
         open_files = len([*Path(f"/proc/{server.process.pid}/fd").iterdir()])
@@ -184,6 +189,7 @@ def test_a_server_without_descriptors_says_so_in_a_line(models: dict[str, Path])
     assert len(log) < 2000
 
 
+@pytest.mark.whole
 def test_requests_that_are_not_http_or_not_forms_leave_the_log_alone(models: dict[str, Path]) -> None:
     """The sentences of the libraries are warnings, one for each request."""
     upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: a", "Sec-WebSocket-Version: 13")

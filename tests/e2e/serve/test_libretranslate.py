@@ -23,6 +23,7 @@ def test_lines_are_translated_as_by_the_command(server: Server, translated: Tran
     assert answer == {"translatedText": translated(lines, "--split-sentences")}
 
 
+@pytest.mark.whole
 def test_a_long_text_is_that_of_its_pieces(server: Server, translated: Translated) -> None:
     line = " ".join(f"{text.capitalize()} ." for text in sentences(120))
     assert len(line) > 2000
@@ -96,6 +97,7 @@ def one_way(models: dict[str, Path]) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("text", ["Der Hund schläft.", "Guten Morgen, wie geht es Ihnen?"])
 def test_a_text_in_the_target_language_stays(one_way: Server, text: str) -> None:
     answer = one_way.translate(q=text, source="auto", target="de").json()
@@ -107,6 +109,7 @@ def test_a_text_in_the_target_language_stays(one_way: Server, text: str) -> None
     assert of_deepl["translations"] == [{"detected_source_language": "DE", "text": text}]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("text", ["a man", "Tom", "42", "OK", "Danke", "the dog"])
 def test_short_texts_are_in_a_language_that_a_model_reads(one_way: Server, text: str) -> None:
     fields = {"q": text, "target": "de"}
@@ -142,6 +145,7 @@ def test_alternatives(server: Server, translated: Translated) -> None:
     assert server.translate(q=lines[0], alternatives=2).json()["alternatives"] == texts[1:3]
 
 
+@pytest.mark.whole
 def test_a_third_language(server: Server, translated: Translated) -> None:
     lines = ["the dog sees a cat .", "a man"]
     middle = translated(lines)

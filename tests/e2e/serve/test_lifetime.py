@@ -48,6 +48,7 @@ def characters_accepted(server: Server) -> float:
     return sum(map(float, values))
 
 
+@pytest.mark.whole
 def test_no_process_imports_torch(models: dict[str, Path]) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "mtkit", "serve", str(models["en-de"]), "--port", "0"]
     environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}  # of the processes that translate too
@@ -75,6 +76,7 @@ def test_no_process_imports_torch(models: dict[str, Path]) -> None:
     assert {normalised(each) for name in packages for each in by_package.get(name, [])} <= allowed
 
 
+@pytest.mark.whole
 def test_lost_workers_lose_no_request(models: dict[str, Path], translated: Callable[..., list[str]]) -> None:
     expected = translated(LINES, "--split-sentences")
     is_over, answered = threading.Event(), list[object]()
@@ -106,6 +108,7 @@ def test_lost_workers_lose_no_request(models: dict[str, Path], translated: Calla
         assert server.translate(q="the dog").status_code == 200
 
 
+@pytest.mark.whole
 def test_sigterm_finishes_what_is_accepted(models: dict[str, Path], translated: Callable[..., list[str]]) -> None:
     expected = translated(LINES, "--split-sentences")
     with running(str(models["en-de"]), "--workers", "1", "--cache", "0") as server:
@@ -125,6 +128,7 @@ def test_sigterm_finishes_what_is_accepted(models: dict[str, Path], translated: 
         assert not server.workers() if Path(f"/proc/{server.process.pid}").exists() else True
 
 
+@pytest.mark.whole
 def test_documents_of_a_killed_server_go_with_the_next(
     models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +145,7 @@ def test_documents_of_a_killed_server_go_with_the_next(
     assert [*tmp_path.glob(".mtkit-serve.*")] == []
 
 
+@pytest.mark.whole
 def test_a_new_version_of_a_model(
     models: dict[str, Path], tmp_path: Path, translated: Callable[..., list[str]]
 ) -> None:
@@ -215,6 +220,7 @@ def test_models_are_loaded_on_demand_within_the_memory(models: dict[str, Path]) 
         assert [each.result().status_code for each in answers] == [200] * 12
 
 
+@pytest.mark.whole
 def test_keys_and_limits(models: dict[str, Path], tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("# of the team\nfirst-key-1\nsecond-key-2\n")
@@ -238,6 +244,7 @@ def test_keys_and_limits(models: dict[str, Path], tmp_path: Path) -> None:
         assert "key-1" not in log
 
 
+@pytest.mark.whole
 def test_a_full_queue(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--workers", "1", "--cache", "0", "--max-waiting", "3000") as server:
         with ThreadPoolExecutor(12) as pool:
@@ -250,6 +257,7 @@ def test_a_full_queue(models: dict[str, Path]) -> None:
         assert server.translate(q="the dog").status_code == 200
 
 
+@pytest.mark.whole
 def test_workers_share_what_waits(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--workers", "2", "--cache", "0") as server:
         assert server.translate(q=LINES[:8]).status_code == 200
@@ -263,6 +271,7 @@ def test_workers_share_what_waits(models: dict[str, Path]) -> None:
         assert float(batches[1]) >= 2
 
 
+@pytest.mark.whole
 def test_a_request_that_takes_too_long_leaves_the_queue(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--workers", "1", "--cache", "0", "--timeout", "0.3") as server:
         many = [f"{number} {' '.join(LINES[:20])}" for number in range(80)]
@@ -271,6 +280,7 @@ def test_a_request_that_takes_too_long_leaves_the_queue(models: dict[str, Path])
         wait_until(lambda: "mtkit_queue_texts 0.0" in server.client.get("/metrics").text)
 
 
+@pytest.mark.whole
 def test_texts_are_logged_only_if_asked_for(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--log", "texts") as server:
         server.translate(q="the dog \x1b[31m")
@@ -279,6 +289,7 @@ def test_texts_are_logged_only_if_asked_for(models: dict[str, Path]) -> None:
         assert "\x1b" not in log
 
 
+@pytest.mark.whole
 def test_a_path_behind_a_proxy(models: dict[str, Path]) -> None:
     with running(str(models["en-de"]), "--root-path", "/mt") as server:
         assert server.client.get("/health").status_code == 200

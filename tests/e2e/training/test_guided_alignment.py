@@ -31,6 +31,7 @@ def trained(folder: Path, name: str, *overrides: str) -> list[dict[str, object]]
     return [event for event in events if event["event"] == "train"]
 
 
+@pytest.mark.whole
 def test_the_alignment_is_learned_and_logged(folder: Path) -> None:
     updates = trained(folder, "run", "training.max_updates=30")
     alignments = [update["alignment"] for update in updates]
@@ -48,6 +49,7 @@ def test_a_resumed_training_ends_with_the_same_weights(folder: Path) -> None:
     assert weights[0] == weights[1]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "key",
     [

@@ -58,6 +58,7 @@ def lines_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return capsys.readouterr().out.split("\n")[:-1]
 
 
+@pytest.mark.whole
 def test_perplexity_falls_below_that_of_equal_probabilities(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lm, text, summary = str(folder / "lm"), str(folder / "test.de"), folder / "summary.json"
     scores = [float(each) for each in lines_of(capsys, "score", lm, "--ref", text, "--json", str(summary))]
@@ -70,6 +71,7 @@ def test_perplexity_falls_below_that_of_equal_probabilities(folder: Path, capsys
     assert sum(worse) < sum(scores)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("mode", ["fusion", "rerank"])
 def test_scores_of_translations_are_the_sum_of_both_models(
     folder: Path, capsys: pytest.CaptureFixture[str], mode: str

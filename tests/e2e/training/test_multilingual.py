@@ -65,6 +65,7 @@ def tagged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.whole
 def test_every_direction_is_scored(tagged: Path) -> None:
     report = json.loads((tagged / "run" / "report.json").read_text())
     assert report["test"].keys() == {"en-de", "en-xx"}
@@ -74,6 +75,7 @@ def test_every_direction_is_scored(tagged: Path) -> None:
     assert list(last["bleu_by_set"]) == ["0 text.en text.de", "1 text.en text.xx"]
 
 
+@pytest.mark.whole
 def test_the_picture_shows_what_the_model_reads(tagged: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     drawn = []
     monkeypatch.setattr("mtkit.pipeline.plots.plot_attention", lambda *a, **_: drawn.append(a[1:3]))
@@ -165,6 +167,7 @@ def test_refused(
     assert not list(output.iterdir())
 
 
+@pytest.mark.whole
 def test_a_text_prefix_asks_for_a_task(tmp_path: Path) -> None:
     recipe = write(tmp_path, de="prefix: big the", xx="prefix: small the")
     report = stages.run(recipe, run_dir=tmp_path / "run")
@@ -208,6 +211,7 @@ def test_a_prefix_longer_than_the_positions_is_refused_before_the_corpus_is_writ
     assert (tmp_path / "run" / "tokenizer").is_dir()
 
 
+@pytest.mark.whole
 def test_the_shipped_recipe_of_tasks_runs_on_other_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tables = {"en": {word: word for word in WORDS}, "de": WORDS, "fr": NONSENSE}
     for lang, table in tables.items():

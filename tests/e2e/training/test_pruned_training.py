@@ -52,6 +52,7 @@ def test_it_keeps_its_heads_and_resumes(folder: Path) -> None:
     assert counts(further / "model") == counts(moved)
 
 
+@pytest.mark.whole
 def test_training_starts_from_its_weights(folder: Path) -> None:
     """With a learning rate of almost 0 the trained model is the pruned one."""
     rate = "training.optimiser={kind: adam, learning_rate: 1.0e-12}"
@@ -84,6 +85,7 @@ def test_a_part_of_a_pruned_model_brings_no_counts(folder: Path) -> None:
     assert counts(folder / "further" / "model") == dict.fromkeys(KEYS)
 
 
+@pytest.mark.whole
 def test_gates_are_trained_from_a_model_without_them_and_prune_it(folder: Path, capsys: pytest.CaptureFixture) -> None:
     gated, small = folder / "gated", folder / "small"
     gates = "model.head_gates={penalty: 100, rate: 1000}"  # closes all gates in four updates

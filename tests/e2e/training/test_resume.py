@@ -84,6 +84,7 @@ def test_two_halves_equal_the_whole(tmp_path, kind, variant):
         assert_same(whole.weights, resumed.weights)
 
 
+@pytest.mark.whole
 def test_twelve_interruptions_in_bf16(tmp_path):
     config = toy_config(max_updates=12, precision="bf16", optimiser=AdamConfig())
     whole = toy_train(tmp_path / "whole", config, learner=learner_of("transformer", config))
@@ -113,6 +114,7 @@ def check_kills(folder, kills, seed):
     return output
 
 
+@pytest.mark.whole
 def test_killed_at_random_moments(tmp_path):
     assert "-9" in check_kills(tmp_path, 3, 1)
 

@@ -30,6 +30,7 @@ def train(folder: Path, joined: int) -> Path:
     return folder / "run"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("joined", "splits"), [(0, True), (9, True), (10, False), (60, False)])
 def test_the_training_text_decides_whether_lines_are_split(tmp_path: Path, capsys, joined, splits) -> None:
     model = train(tmp_path / "text", joined)

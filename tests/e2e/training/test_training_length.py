@@ -51,6 +51,7 @@ def test_fewer_updates_than_the_epochs_end_a_training(folder: Path) -> None:
     assert report.content["train"]["reason"] == "max_updates"
 
 
+@pytest.mark.whole
 def test_a_resumed_training_of_epochs_has_the_same_bits(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     keys = ("training.max_updates=100", "training.max_epochs=2", "training.schedule={kind: linear, warmup: 2}")
     run(folder, *keys)

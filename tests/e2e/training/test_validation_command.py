@@ -55,6 +55,7 @@ def validations(folder: Path) -> list[dict[str, object]]:
     return [record for record in map(json.loads, lines) if record["event"] == "validation"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("goal", "best"), [("max", 6), ("min", 4)])
 def test_its_number_decides_the_best_checkpoint(folder: Path, goal: str, best: int) -> None:
     report, _ = train(folder, "100 0.5 0.25 0.75 0.5", f"training.validation.command_goal={goal}")
@@ -91,6 +92,7 @@ def test_a_command_that_cannot_work_stops_before_the_first_update(folder: Path) 
     assert train(folder, "x 100 1 2 3 4")[0].content["train"]["best_update"] == 8
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -112,6 +114,7 @@ def test_messages(command: str, message: str, monkeypatch: pytest.MonkeyPatch) -
     assert len(heard) == 1
 
 
+@pytest.mark.whole
 def test_what_a_command_has_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mtkit.training.monitoring.validation.TIMEOUT", 2)
     os.mkfifo(tmp_path / "pipe")

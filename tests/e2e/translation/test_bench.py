@@ -116,6 +116,7 @@ def test_the_report_of_the_suite() -> None:
     assert next(grid.suite_notes(inspect_machine(measure=False))).startswith("Machine: ")
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("in_this_process")
 def test_the_suite_of_a_model_folder(toy_model: Make, text: Path, capsys, monkeypatch) -> None:
     monkeypatch.setattr(grid.importlib.util, "find_spec", lambda name: None)  # without a peer

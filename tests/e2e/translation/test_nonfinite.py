@@ -68,6 +68,7 @@ def overflowing(request, toy_model, tokenizers) -> Path:
     return model
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("search", SEARCHES, ids=" ".join)
 def test_the_line_is_named_and_the_lines_before_it_stay(overflowing, search, text, tmp_path, capsys) -> None:
     output = tmp_path / "out.txt"
@@ -87,6 +88,7 @@ def test_the_line_is_named_and_the_lines_before_it_stay(overflowing, search, tex
     assert part.count("\n") == BAD_LINE - 1
 
 
+@pytest.mark.whole
 def test_one_model_of_an_ensemble(overflowing, text, toy_model, capsys) -> None:
     good = toy_model(RNN if overflowing.name == "model-transformer" else TRANSFORMER)
     for beam in ("1", "3"):

@@ -98,6 +98,7 @@ def test_a_changed_cross_attention_shows_in_training_and_validation(tmp_path: Pa
         assert all(one != other for one, other in zip(*values, strict=True))
 
 
+@pytest.mark.whole
 def test_bench_takes_the_switch(toy_model, text, capsys, monkeypatch) -> None:
     monkeypatch.setattr("mtkit.bench.measure._in_subprocess", lambda work, setting: work())
     results = text.parent / "results.json"

@@ -215,6 +215,7 @@ def test_several_workers_give_the_same_lines(model: Path, source: Path, capsys: 
     assert translated(capsys, str(model), str(source), "--workers", "2") == translated(capsys, str(model), str(source))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("words", [[], ["--jsonl"], ["--flush-every", "2"], ["--workers", "2"]])
 def test_resume_continues_after_the_finished_lines(
     words: list[str], model: Path, source: Path, capsys: pytest.CaptureFixture[str]
@@ -259,6 +260,7 @@ def test_resume_refuses_another_model_another_text_and_needs_a_file(
     assert "is where unfinished lines of -o" in capsys.readouterr().err
 
 
+@pytest.mark.whole
 def test_pipe_with_flush_every_line(model: Path) -> None:
     command = [sys.executable, "-m", "mtkit", "translate", str(model), "--flush-every", "1"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
@@ -272,6 +274,7 @@ def test_pipe_with_flush_every_line(model: Path) -> None:
         assert process.wait() == 0
 
 
+@pytest.mark.whole
 def test_terminal_prompt(model: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "mtkit", "translate", str(model)]
@@ -302,6 +305,7 @@ def terminal(model: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     os.close(ours)
 
 
+@pytest.mark.whole
 def test_questions_at_the_terminal(terminal: tuple[int, subprocess.Popen[bytes]]) -> None:
     """/best and /flags are answered on stderr, and Up brings a line back; stdout has translations alone."""
     ours, process = terminal

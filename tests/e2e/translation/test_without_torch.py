@@ -64,6 +64,7 @@ def with_requirements(distribution: str) -> set[str]:
     return needed
 
 
+@pytest.mark.whole
 def test_the_documented_packages_suffice(model: Path, text: Path) -> None:
     document = (Path(__file__).parents[3] / "docs" / "translation.md").read_text(encoding="utf-8")
     (listed,) = re.findall(r"^pip install ((?!--)[\w ]+)$", document, re.MULTILINE)
@@ -83,6 +84,7 @@ def test_score(model: Path, text: Path) -> None:
     assert "torch" not in imported("score", str(model), "--src", str(text), "--ref", str(text))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", COMPRESSIONS)
 def test_compressed_models(kind: str, model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = text.parent / kind

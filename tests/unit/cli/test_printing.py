@@ -54,6 +54,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("columns", [60, None, *(pytest.param(each, marks=pytest.mark.whole) for each in (80, 200))])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_tables_of_commands_fit_the_terminal(command: str, columns: int | None, tmp_path: Path, capsys, monkeypatch):

@@ -21,6 +21,7 @@ def python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["run", "--help"], ["translate", "--help"], ["trian"]])
 def test_help_and_version_import_nothing_heavy(words: list[str]) -> None:
     code = f"import sys; from mtkit.cli.entry import execute; execute({words!r}); print(sorted(sys.modules))"
@@ -40,6 +41,7 @@ def test_recipes_do_not_import_what_only_sharded_models_need() -> None:
     assert python(code) == "False\n"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("command", "key"),
     [

@@ -43,6 +43,7 @@ def write(folder: Path, lines: tuple[list[str], list[str]]) -> tuple[Path, Path]
     return paths
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", KINDS)
 def test_held_out_lines_are_like_the_text(tmp_path: Path, kind: str) -> None:
     rng = random.Random(kind)

@@ -71,6 +71,7 @@ def batch(monkeypatch) -> Batch:
     return dummy_batch(max(1, cost_module.BATCH_TOKENS // LENGTH), LENGTH, vocab, vocab)
 
 
+@pytest.mark.whole
 @every_config
 def test_flops_equal_those_of_the_flop_counter_of_torch(config, monkeypatch):
     examples, model = batch(monkeypatch), config.build(VOCAB, VOCAB)
@@ -86,6 +87,7 @@ def test_flops_equal_those_of_the_flop_counter_of_torch(config, monkeypatch):
     assert cost.training * 3 * LENGTH == pytest.approx(counter.get_total_flops())
 
 
+@pytest.mark.whole
 @every_config
 def test_activations_equal_the_bytes_saved_by_a_real_training_pass(config, monkeypatch):
     examples, model = batch(monkeypatch), config.build(VOCAB, VOCAB).train()
@@ -101,6 +103,7 @@ def test_activations_equal_the_bytes_saved_by_a_real_training_pass(config, monke
     assert sum(cost.activations.values()) * 3 * LENGTH == pytest.approx(size, rel=0.02)
 
 
+@pytest.mark.whole
 def test_decoder_cache_and_encoder_memory_in_bytes():
     def decoding(config):
         return count_cost(build_on_meta(config), VOCAB, VOCAB, length=LENGTH).decoding
@@ -132,6 +135,7 @@ def test_parameters_and_flops_of_the_tree_add_up(config):
     check(description.tree)
 
 
+@pytest.mark.whole
 def test_tokens_are_assumed_to_be_distributed_uniformly_over_experts():
     dense = TransformerConfig(**TINY, encoder_layers=1, decoder_layers=1)
     experts = TransformerConfig(
@@ -175,6 +179,7 @@ def test_format_si():
     ]
 
 
+@pytest.mark.whole
 def test_comparison_is_plain_text_and_marks_differences(capsys, tmp_path):
     figures = tmp_path / "figures.json"
     words = ["describe", "multi30k-transformer", "model.d_ff=128", "--compare", "multi30k-transformer"]

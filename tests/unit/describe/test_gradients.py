@@ -78,6 +78,7 @@ def test_the_gradient_of_an_lstm_reaches_where_that_of_a_recurrence_without_gate
     assert share["lstm"] > 100 * share["tanh"]
 
 
+@pytest.mark.whole
 def test_command_draws_recipes_and_refuses_other_options(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     output = tmp_path / "g.png"

@@ -338,6 +338,7 @@ def test_known_repetitions(parts: tuple[str, str, str, str], translator, tmp_pat
     check_growth(tmp_path, parts, translator)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", range(sampled(22, least=len(TOKENS))))
 def test_repetitions(seed: int, tmp_path: Path) -> None:
     check_growth(tmp_path, case(seed), upper)

@@ -104,6 +104,7 @@ def test_attributes_that_do_not_exclude(attributes: str) -> None:
     assert [unit.source.text for unit in Html().units(page)] == ["a man and dogs"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("part", ["<a ", '<a b="', "<!", "<title>", "<p><button><b>", "</x>", "<b><code>x</code>"])
 def test_time_is_linear(part: str) -> None:
     start = time.perf_counter()

@@ -41,6 +41,7 @@ def sacrebleu_metrics(refs=None):
     }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("num_refs", [1, 2, 3])
 def test_numbers_are_those_of_sacrebleu(monkeypatch, num_refs) -> None:
     monkeypatch.setattr(comparison, "NUM_SAMPLES", 200)
@@ -155,6 +156,7 @@ METRICS = ["bleu", "chrf", "chrf++", "ter"]
 SMALL = ["", " ", "a", "a b", "the cat sat", "the cat sat on the mat today", "?", "x y z", "\u200b", "12"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", range(sampled(25)))
 def test_any_small_or_weak_test_set_is_scored(seed) -> None:
     """Samples without a match, without text, or all alike; each result is finite and Python's own number."""

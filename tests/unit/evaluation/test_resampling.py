@@ -97,6 +97,7 @@ def test_random_exchanges_estimate_the_enumeration(monkeypatch, seed) -> None:
     assert abs(randomisation_p_value(first, second) - exact) < 5 * error
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_bootstrap_estimates_the_distribution_over_all_samples(seed, name) -> None:
@@ -120,6 +121,7 @@ def test_the_bootstrap_estimates_the_distribution_over_all_samples(seed, name) -
     assert abs(found - expected) < 5 * math.sqrt(expected * (1 - expected) / NUM_SAMPLES) + 0.05
 
 
+@pytest.mark.whole
 def test_equally_good_systems_are_seldom_significant() -> None:
     """The share of p < 0.05 is that of chance for both tests: sacreBLEU's bootstrap has 12 of 100."""
     words = [f"w{number}" for number in range(40)]

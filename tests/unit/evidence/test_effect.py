@@ -99,6 +99,7 @@ def test_the_prior_is_that_of_the_experiment_that_made_the_variances() -> None:
     assert Prior.fit([[1.0, 2.0], [3.0]]) is None
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("is_paired", [True, False])
 def test_intervals_hold_the_truth_in_95_percent_of_experiments(is_paired: bool) -> None:
     """Truth 1.0, seeds with deviation 0.6, test sentences with error 0.4, which all seeds of an experiment share."""
@@ -116,6 +117,7 @@ def test_intervals_hold_the_truth_in_95_percent_of_experiments(is_paired: bool) 
     assert 0.93 < held / experiments < 0.99  # standard error 0.007; Satterthwaite is a little cautious
 
 
+@pytest.mark.whole
 def test_the_bootstrap_resamples_lines_as_sacrebleu_does() -> None:
     """Values and deviation against a plain bootstrap that scores each sample by sacreBLEU."""
     first, second = ({1: bleu_statistics(hyps, REF, tokenize="13a")} for hyps in (FIRST, SECOND))

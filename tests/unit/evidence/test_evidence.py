@@ -92,6 +92,7 @@ def test_only_long_trainings_have_verdicts() -> None:
         assert is_short != ("**" in text[3:].partition("**")[2])  # comparisons of a short training have no verdict
 
 
+@pytest.mark.whole
 def test_rows_name_the_rate_at_the_end_of_what_was_tried() -> None:
     page = stored_page()
     claims = read_claims(results_folder()).values()

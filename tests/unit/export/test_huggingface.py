@@ -99,6 +99,7 @@ def test_translations_are_those_of_the_model(tmp_path: Path, pair: TokenizerPair
     assert first == second
 
 
+@pytest.mark.whole
 def test_a_difference_is_found_and_nothing_is_written(tmp_path: Path, pair: TokenizerPair, monkeypatch: Any) -> None:
     config = replace(MARIAN, tied_embeddings="target")
     model = write(tmp_path / "model", pair, config)
@@ -149,6 +150,7 @@ SEARCHES = {
 ENDS = {"long": 5.0, "greedy": 5.0}  # so that translations end, as early as they may
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", SEARCHES)
 def test_transformers_searches_by_the_exported_settings(tmp_path: Path, pair: TokenizerPair, name: str) -> None:
     """Without any option of a call; at the maximum length it ends hypotheses at no cost, unlike mtkit."""
@@ -174,6 +176,7 @@ def test_transformers_searches_by_the_exported_settings(tmp_path: Path, pair: To
     assert name == "greedy" or [plain[number] for number in compared] != expected
 
 
+@pytest.mark.whole
 def test_settings_without_a_form_in_transformers_are_named(tmp_path: Path, pair: TokenizerPair) -> None:
     model = write(tmp_path / "model", pair, replace(MARIAN, tied_embeddings="target"))
     search = SearchConfig(repetition_penalty=1.5, coverage_penalty=0.5, patience=4.0, length_penalty=GNMT())
@@ -186,6 +189,7 @@ def test_settings_without_a_form_in_transformers_are_named(tmp_path: Path, pair:
     assert settings["repetition_penalty"] == 1.5
 
 
+@pytest.mark.whole
 def test_settings_of_generation_are_written(tmp_path: Path, pair: TokenizerPair) -> None:
     config = replace(MARIAN, tied_embeddings="target")
     export_huggingface(write(tmp_path / "model", pair, config), tmp_path / "theirs")

@@ -56,6 +56,7 @@ def choose(tmp_path: Path, monkeypatch, rates: tuple[float, float], seed: int, c
     return choice._compare(run, tmp_path, tmp_path, choice.MAX_LINES, "")  # type: ignore[arg-type]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_gain_is_kept(tmp_path, monkeypatch, seed):
     result = choose(tmp_path, monkeypatch, (0.5, 0.35), seed)

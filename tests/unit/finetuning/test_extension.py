@@ -64,6 +64,7 @@ def places(tokens: list[bytes]) -> set[int]:
     return set(accumulate(map(len, tokens)))
 
 
+@pytest.mark.whole
 def test_neighbours_are_joined_and_nothing_else_changes(extended) -> None:
     pair, result, held_out = extended
     for side in ("src", "tgt"):
@@ -79,6 +80,7 @@ def without_runs(ids: list[int], unk: int) -> list[int]:
     return [token for token, run in groupby(ids) for _ in ([0] if token == unk else run)]
 
 
+@pytest.mark.whole
 def test_a_new_token_stands_for_the_old_tokens_of_its_text(extended) -> None:
     pair, result, held_out = extended
     for side in ("src", "tgt"):

@@ -68,6 +68,7 @@ def run_offline(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
+@pytest.mark.whole
 def test_a_model_of_the_hub_comes_from_the_cache(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("huggingface_hub")
     entry = tmp_path / "cache" / "models--Helsinki-NLP--opus-mt-en-de"
@@ -79,6 +80,7 @@ def test_a_model_of_the_hub_comes_from_the_cache(folder: Path, tmp_path: Path) -
     assert read_metadata(tmp_path / "out").base_model == "Helsinki-NLP/opus-mt-en-de"
 
 
+@pytest.mark.whole
 def test_without_the_hub_the_message_says_how_to_bring_the_folder(tmp_path: Path) -> None:
     pytest.importorskip("huggingface_hub")
     done = run_offline(tmp_path, "Helsinki-NLP/opus-mt-xx-yy", "-o", str(tmp_path / "out"))

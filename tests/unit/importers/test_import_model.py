@@ -182,6 +182,7 @@ def test_every_setting_of_generation_is_read_without_effect_or_named(folder: Pat
         assert named(**{key: None}) == (["max_length"] if key == "max_length" else [])
 
 
+@pytest.mark.whole
 @torch.inference_mode()
 def test_scores_are_those_among_the_tokens_that_may_be_generated(folder: Path, tmp_path: Path) -> None:
     import transformers

@@ -199,6 +199,7 @@ def test_tensors_that_share_a_storage_do_not_become_many_times_the_file(tmp_path
                 read_torch_file(path)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "instruction", thinned([b")", b"}", b"N", b"\x88", b"(", b"K\x01", b")\x85", b"X\x00\x00\x00\x00"], 4)
 )

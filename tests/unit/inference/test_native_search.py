@@ -112,6 +112,7 @@ def test_hypotheses_are_those_of_the_written_search(config, changes) -> None:
     assert_alike(found, expected)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.slow)])
 def test_hypotheses_of_random_searches_are_those_of_the_written_search(count) -> None:
     model, seeds = build(end_factor=6.0), iter(range(10 * count))

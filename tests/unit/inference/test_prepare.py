@@ -45,6 +45,7 @@ def assert_near(found: list[Tensor], expected: list[Tensor], error: float) -> No
         assert (one - other).abs().max() <= error * other.abs().max()
 
 
+@pytest.mark.whole
 @needs_library
 @pytest.mark.parametrize("dtype", ERROR, ids=str)
 @pytest.mark.parametrize("config", MODELS.values(), ids=MODELS)

@@ -40,6 +40,7 @@ def final_loss(residual, layers, updates, rate):
     return sum(losses[-5:]) / 5
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("norm", [LayerNormConfig(), RMSNormConfig()], ids=lambda config: config.kind)
 @pytest.mark.parametrize("residual", [PreNormConfig, PostNormConfig, SandwichNormConfig, DeepNormConfig])
 def test_shallow_model_learns_with_every_residual_connection(residual, norm):

@@ -52,6 +52,7 @@ def run(kind, decoder_input, dtype, *, checkpointing):
     return {"loss": losses.sum.detach(), **losses.extra, **gradients}, len(calls)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("decoder_input", DECODER_INPUTS)
 @pytest.mark.parametrize("kind", MODELS)

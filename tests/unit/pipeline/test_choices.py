@@ -186,6 +186,7 @@ def test_the_estimated_time_is_within_the_budget(path: Path) -> None:
     assert seconds == pytest.approx(3600e-6)
 
 
+@pytest.mark.whole
 def test_the_measured_time_grows_with_the_batch(path: Path) -> None:
     path.write_text(path.read_text() + TINY)
     few, many = (
@@ -228,6 +229,7 @@ def test_a_started_training_keeps_its_choices(path: Path, monkeypatch: pytest.Mo
     assert fresh.training.optimiser == other.training.optimiser
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("first", "second", "words"),
     [
@@ -269,6 +271,7 @@ def test_training_rates_count_the_tokens_of_both_sides(path: Path, monkeypatch: 
     assert estimate.training_rates(recipe) == {"float32": 2 * 120 / 2.0, "bf16": 2 * 120 / 0.5}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("kind", "decays"), [("linear", True), ("constant", False)])
 def test_the_learning_rate_falls_with_the_time_that_is_left(
     path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, decays: bool

@@ -70,6 +70,7 @@ def positions(rng: random.Random, path: Path) -> None:
     draw_positions(rng.choice([panels, [EncodingPanel("decoder: learned", scores)], panels * 2]), path)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("draw", [curves, study_curves, by_length, attention, gradients, positions])
 @pytest.mark.parametrize("seed", range(sampled(40)))  # 240 pictures
 def test_no_text_is_cut_or_covered(

@@ -136,6 +136,7 @@ def test_characters_without_a_font_are_named(tmp_path, capsys, monkeypatch):
 FORMS = [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("x", b"\x89PNG")]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("suffix", "start"), FORMS)
 def test_the_suffix_decides_the_form(tmp_path, suffix, start):
     draw_curves([CURVES], tmp_path / f"c.{suffix}")

@@ -145,6 +145,7 @@ def moved_keys(count: int) -> list[str]:
     return random.Random(1).sample(sorted(alone), min(count, len(alone)))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "path", [*moved_keys(sampled(20)), *(pytest.param(each, marks=pytest.mark.slow) for each in moved_keys(200)[20:])]
 )
@@ -218,6 +219,7 @@ NO_KEYS = {  # methods, attributes and files
 }
 
 
+@pytest.mark.whole
 def test_messages_and_comments_name_keys_that_exist() -> None:
     """Former keys do not survive in messages, docstrings, comments and recipes."""
     faults = []

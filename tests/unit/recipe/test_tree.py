@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -100,6 +101,7 @@ def dotted(value: Any, draw: Any) -> Any:
     return result
 
 
+@pytest.mark.whole
 @settings(max_examples=300)
 @given(st.dictionaries(names, partial_recipes, min_size=1), st.data())
 def test_dotted_keys_are_nested(value: dict[str, Any], data: st.DataObject) -> None:

@@ -45,6 +45,7 @@ RECORDS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.whole
 @settings(max_examples=100)
 @given(st.one_of(RECORDS, st.dictionaries(NAMES, VALUES)))
 def test_a_value_fits_where_pydantic_takes_it(value: dict[str, object]) -> None:

@@ -49,6 +49,7 @@ def aliases(rng: random.Random) -> str:
 GENERATORS: tuple[Callable[[random.Random], str], ...] = (integer, decimal, text, collection, aliases)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_every_bomb_is_read_or_refused_in_short_lines(
     generator: Callable[[random.Random], str], tmp_path: Path

@@ -50,6 +50,7 @@ def random_phrases(rng: random.Random, vocab: int) -> list[list[int]]:
     return [[rng.randrange(3, vocab) for _ in range(rng.randint(1, 4))] for _ in range(rng.randint(0, 3))]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", range(4))
 def test_phrases_are_always_contained(seed):
     rng = random.Random(seed)

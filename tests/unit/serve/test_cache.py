@@ -27,6 +27,7 @@ def result(rng: random.Random) -> dict[str, Any]:
     return value
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", seeds(20, 200))
 def test_its_memory_is_within_its_bound(seed: int) -> None:
     rng, bound = random.Random(seed), 60_000

@@ -37,6 +37,7 @@ def status(clients: Clients, key: str | None, address: str) -> int:
     return 200
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", SEEDS)
 def test_guesses_of_an_address_are_one_a_second(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     rng, clock = random.Random(seed), Clock(monkeypatch)

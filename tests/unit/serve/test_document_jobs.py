@@ -136,6 +136,7 @@ def test_the_end_of_a_server_ends_its_documents(service: UpperCase, monkeypatch:
     assert asyncio.run(run()) == "a.de.md was not translated: the server has ended"
 
 
+@pytest.mark.whole
 def test_finished_documents_take_no_place_and_are_deleted_by_a_timer(
     service: UpperCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +162,7 @@ def test_finished_documents_take_no_place_and_are_deleted_by_a_timer(
     assert folders == 0
 
 
+@pytest.mark.whole
 def test_documents_beyond_those_of_a_client_replace_its_own(
     service: UpperCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_finished_runs_are_kept_unless_fresh(folder: Path) -> None:
     assert not found[0].is_finished()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "override", ["training.max_updates=8", "search.beam_size=2", "evaluation.metrics=[bleu, chrf]"]
 )

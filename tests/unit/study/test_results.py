@@ -68,6 +68,7 @@ def test_each_seed_is_tested_against_the_baselines_run_of_that_seed(results: Stu
     assert results.signature == f"1,000 samples, seed 12345; {bleu.signature}"
 
 
+@pytest.mark.whole
 def test_systems_that_do_not_translate_are_not_tested(study: Study, tmp_path: Path) -> None:
     runs = runs_of(study, tmp_path / "runs")
     for bleu, tested in ((0.04, False), (1.2, True)):
@@ -115,6 +116,7 @@ def test_the_table_in_every_form(results: StudyResults) -> None:
     assert found["variants"]["post"]["runs"]["2"] == {"state": "failed", "reason": "loss nan\nat update 3"}
 
 
+@pytest.mark.whole
 def test_tables_and_plots_are_written_beside_the_runs(study: Study, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     made = report_study(study, tmp_path / "runs")

@@ -69,6 +69,7 @@ def test_codes_of_any_length_name_a_language() -> None:
     assert not are_similar("deu", "nl")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "text",
     [

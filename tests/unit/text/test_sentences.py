@@ -82,6 +82,7 @@ def test_the_concatenation_is_the_text(text: str) -> None:
     assert all(piece == piece.rstrip("\n") for piece in pieces[:-1])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("unit", ["Dr. ", "1. ", "!", "\n", "。", "「", "「」", "a.", "'", ". ", "... ", "(", "U.S."])
 def test_long_repetitive_text_takes_linear_time(unit: str) -> None:
     """A quadratic rule would take minutes for this text."""

@@ -21,6 +21,7 @@ from mtkit.training.progress import Progress
 from tests.toy.training import ToyLoader, equal, events, signal_at, toy_config, toy_learner, toy_train, toy_validate
 
 
+@pytest.mark.whole
 def test_the_loss_falls(tmp_path):
     optimiser = AdamConfig(learning_rate=0.05)
     config = toy_config(max_updates=120, validate_every=60, optimiser=optimiser, schedule=ConstantConfig())
@@ -114,6 +115,7 @@ def test_validation_uses_the_ema_and_restores_the_weights(tmp_path):
     assert not torch.equal(seen[-1][1], last["mix.weight"])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_saves_and_exits(tmp_path, number):
     handler = signal.getsignal(number)
@@ -168,6 +170,7 @@ def test_a_damaged_checkpoint_is_logged_and_the_previous_one_gives_the_same_bits
     assert [record["update"] for record in events(tmp_path, "train")] == list(range(3, 25, 3))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("write", [2, 4, 7])
 def test_a_full_disk_stops_training_and_the_previous_checkpoint_loads(tmp_path, monkeypatch, write):
     count, real = 0, checkpoints.write_tensors

@@ -370,6 +370,7 @@ def test_updates_end_a_training_that_needs_less_than_its_budget(machine):
     assert machine.now == 100
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("at", [7, 40])
 def test_an_interrupted_budget_continues_with_the_remaining_share(tmp_path, monkeypatch, at):
     """A real training under a clock that updates and validations move, interrupted for a day."""

@@ -82,6 +82,7 @@ def test_constraints_always_hold(tokenizers, engine, changes):
     assert [t.hyp for t in translations][::3] == free[::3]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("changes", [{"beam_size": 1}, {"beam_size": 3}, {"no_repeat_ngram": 2}])
 def test_prefix_that_repeats_itself_is_kept(tokenizers, engine, changes):
     line = ConstrainedLine(text="a dog", prefix="red " * 19 + "house", include=("the red",))
@@ -90,6 +91,7 @@ def test_prefix_that_repeats_itself_is_kept(tokenizers, engine, changes):
     assert line.include[0] in translation.hyp
 
 
+@pytest.mark.whole
 def test_batches_change_nothing(tokenizers, engine):
     lines = random_constraints(12)
     config = SearchConfig(beam_size=3, max_length=MaxLength(factor=1.0, offset=4))

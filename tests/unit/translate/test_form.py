@@ -20,6 +20,7 @@ from tests.unit.text.test_plain import VARIANTS
 from tests.unit.translate.toy_translator import MODELS, sentences, transformer, translator
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("max_source_length", [pytest.param(None, marks=pytest.mark.whole), 6])  # 6: lines are split
 def test_a_variant_is_translated_as_the_plain_line(tokenizers, variant, max_source_length):
@@ -68,6 +69,7 @@ def with_copies(tokenizers: TokenizerPair) -> TokenizerPair:
     return replace(tokenizers, config=replace(tokenizers.config, copy_tokens=True))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("beam_size", [1, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_copies_become_the_texts_of_their_spans_or_the_line_is_flagged(tokenizers, beam_size, seed):

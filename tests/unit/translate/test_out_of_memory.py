@@ -51,6 +51,7 @@ def translate(tokenizers, lines, capacity, error=None, *, batch_tokens=600, **se
     return list(Translator(engine, tokenizers, config, options=options).translate(lines)), engine, reported
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("error", "search"),
     [
@@ -74,6 +75,7 @@ def test_lines_and_order_are_the_same(tokenizers, error, search):
     assert engine.failures < 10  # the smaller size is kept for all windows that follow
 
 
+@pytest.mark.whole
 def test_later_batches_are_small_at_once(tokenizers):
     lines = sentences(20)
     _, first, _ = translate(tokenizers, lines, 40, MemoryError())
@@ -81,6 +83,7 @@ def test_later_batches_are_small_at_once(tokenizers):
     assert first.failures == all_windows.failures > 0
 
 
+@pytest.mark.whole
 def test_sampling_is_the_same(tokenizers):
     from mtkit.search.config import SamplingConfig
 

@@ -85,6 +85,7 @@ def test_perplexity_of_blank_lines_is_unknown(tokenizers):
     assert set(content.values()) == {None}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dash", ["- ", "– ", "—", "— "])
 def test_the_dash_of_a_speaker_stays_before_its_line(tokenizers, dash):
     translate = translator(tokenizers, transformer(tokenizers)).translate

@@ -191,6 +191,7 @@ def states_after_a_kill(folder: Path, path: Path) -> list[tuple[bytes, bytes]]:
     return states
 
 
+@pytest.mark.whole
 def test_resuming_after_a_kill_at_any_moment_gives_an_uninterrupted_output(tmp_path):
     path = tmp_path / "out.txt"
     for part, journal in states_after_a_kill(tmp_path, path):

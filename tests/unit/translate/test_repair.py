@@ -55,6 +55,7 @@ def test_tokens_that_are_no_characters_are_not_aligned():
 SOURCES = ["the dog sees https://a.b/c?d=1 .", "a {x} cat", "4,500 dogs", "the \U0001f600 man", "a big man"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("config", MODELS, ids=lambda c: c.kind)
 def test_every_span_is_in_the_translation_or_the_line_is_flagged(tokenizers, config):
     for restores in (True, False):
@@ -67,6 +68,7 @@ def test_every_span_is_in_the_translation_or_the_line_is_flagged(tokenizers, con
             assert result.hyp == result.nbest[0].hyp
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("max_source_length", range(4, 30))
 def test_a_span_that_is_cut_with_its_line_is_in_the_translation_or_flagged(tokenizers, max_source_length):
     model = translator(tokenizers, max_source_length=max_source_length)

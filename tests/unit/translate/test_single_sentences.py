@@ -83,6 +83,7 @@ def test_a_line_is_translated_as_its_sentences_are_alone(tokenizers, seed):
 LINE = "The dog sees a cat. A man finds the house. The woman sees a red house."
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("key", ["prefix", "include", "exclude"])
 def test_lines_with_constraints_stay_as_they_were(tokenizers, key):
     line = ConstrainedLine(text=LINE, **{key: "the" if key == "prefix" else ("the",)})
@@ -92,6 +93,7 @@ def test_lines_with_constraints_stay_as_they_were(tokenizers, key):
         assert [*model.translate([line])] == [*plain.translate([line])]
 
 
+@pytest.mark.whole
 def test_a_line_stays_whole_on_request(tokenizers):
     whole = translator(tokenizers, max_source_length=40).translate_lines([LINE])
     parts = translator(tokenizers, max_source_length=12).translate_lines([LINE])

@@ -38,6 +38,7 @@ def test_coverage_penalty_needs_attention(tokenizers):
         translator(tokenizers, build_model(MODELS[2], tokenizers), coverage_penalty=0.2).translate_lines(["the dog"])
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "method", [SamplingConfig(top_p=0.9, num_samples=2), DiverseBeamConfig(groups=2)], ids=lambda method: method.kind
 )
@@ -162,6 +163,7 @@ def test_reranking_receives_all_hypotheses_and_returns_the_n_best(tokenizers):
         replace(config, beam_size=1, n_best=1)
 
 
+@pytest.mark.whole
 def test_int8_does_not_depend_on_the_batch(tokenizers):
     engine = ModelEngine([transformer(tokenizers, seed=1)], compute_type="int8")  # with seed 0 there is a near-tie
     assert engine.compute_type == "int8"

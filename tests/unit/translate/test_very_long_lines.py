@@ -53,6 +53,7 @@ def test_chunks_of_sentences_are_split_as_the_whole_line():
     assert parts == split_line(line, lengths, 4)
 
 
+@pytest.mark.whole
 def test_the_tokenizer_never_encodes_more_than_a_chunk(tokenizers, monkeypatch):
     engine = translator(tokenizers, max_source_length=12)
     encode, longest = type(tokenizers.src).encode, []
@@ -69,6 +70,7 @@ def test_the_tokenizer_never_encodes_more_than_a_chunk(tokenizers, monkeypatch):
         assert 0 < max(longest) <= MAX_CHUNK
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("_small_limits")
 def test_groups_of_segments_change_nothing(tokenizers, monkeypatch):
     lines = ["the dog .", "", "the dog sees a cat . " * 30, "a man", " ", "red house, " * 20, "a" * 99]

@@ -65,6 +65,7 @@ def folder(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("start_method", [True, False], indirect=True, ids=["copies", "new processes"])
 @pytest.mark.usefixtures("start_method")
 def test_workers_give_the_translations_of_one_translator(folder):
@@ -176,6 +177,7 @@ def test_with_flush_every_the_workers_share_a_window(tmp_path):
     assert (tmp_path / "failed").exists()
 
 
+@pytest.mark.whole
 def test_out_of_memory_in_a_worker_is_reported_like_in_this_process(folder, monkeypatch):
     monkeypatch.setattr(workers, "FORKS", False)
     with pytest.raises(RuntimeError) as here:
@@ -187,6 +189,7 @@ def test_out_of_memory_in_a_worker_is_reported_like_in_this_process(folder, monk
     assert "in run_out_of_memory" in there.value.__notes__[0]
 
 
+@pytest.mark.whole
 def test_workers_end_with_their_parent(folder):
     program = f"""if True:
         import functools, time

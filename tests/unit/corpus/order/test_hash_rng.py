@@ -24,6 +24,7 @@ def test_permute_is_elementwise(size, key, data):
     assert together.max() < size
 
 
+@pytest.mark.whole
 def test_all_orders_of_four_are_equally_likely():
     orders = Counter(tuple(permute(np.arange(4), 4, key)) for key in range(480))
     assert len(orders) == 24

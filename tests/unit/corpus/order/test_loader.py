@@ -237,6 +237,7 @@ def test_padding_efficiency_on_real_text(corpora, tmp_path):
     assert tokens / sum(update.padded_tokens for update in updates) >= 0.95
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("sampling", [0.0, 0.3])
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_updates_of_epochs_are_counted_before_training(load, sampling, world_size):

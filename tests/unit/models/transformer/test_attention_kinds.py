@@ -114,6 +114,7 @@ def target():
     return Target(torch.randint(V, (B, T), generator=torch.Generator().manual_seed(2)), pos >= 0, pos)
 
 
+@pytest.mark.whole
 @every
 def test_steps_of_many_hypotheses_equal_the_whole_sentence(keys):
     model, tgt = small(**keys), target()
@@ -227,6 +228,7 @@ def test_invalid_values_of_a_kind_are_refused():
     assert FullAttentionConfig().kind == "full"
 
 
+@pytest.mark.whole
 @every
 def test_bf16_autocast_is_near_float32_and_trains(keys):
     torch.manual_seed(0)

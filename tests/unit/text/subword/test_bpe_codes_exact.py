@@ -31,6 +31,7 @@ def random_codes(rng: random.Random, version: str) -> bytes:
     return with_characters(codes.encode(), "".join(PARTS) + "".join(LINES))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("version", ["0.1", "0.2"])
 def test_any_codes_give_any_text_back(version: str) -> None:
     rng = random.Random(int(version[-1]))

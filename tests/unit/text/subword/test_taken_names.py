@@ -26,6 +26,7 @@ def train(path: Path, symbols: list[str], *, bos: bool, eos: bool, pad: bool) ->
         )  # fmt: skip
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", range(4))
 def test_names_that_are_taken_are_replaced(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)

@@ -144,6 +144,7 @@ def test_a_best_checkpoint_before_skipped_updates_is_the_one_to_return_to(tmp_pa
     assert equal(*map(translation_weights, last))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("update", [9, 10, 11, 14])
 def test_resuming_around_a_rollback_gives_the_same_bits(tmp_path, update):
     config = toy_config(on_divergence=CONFIG)
