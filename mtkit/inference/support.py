@@ -7,7 +7,7 @@ search/support.py.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from mtkit.hardware import CPUINFO, cpu_has_bf16
 from mtkit.inference.library import CONSTANTS, chosen_instruction_set
@@ -63,10 +63,10 @@ def unsupported_model_key(config: Any) -> str | None:
         "value_head_dim": config.heads.value_dim == config.heads.head_dim,
     }
     first = next((key for key, _ in SUPPORTED_MODELS.unsupported(config) if not usual.get(key)), None)
-    activation: str = getattr(config.feed_forward, "activation", "")  # experts have none, and are refused above
-    if first is None and activation.upper() not in CONSTANTS:
-        return "feed_forward.activation"
-    return first
+    if first is not None:
+        return first
+    feed_forward = cast(DenseConfig | GatedConfig, config.feed_forward)  # experts are refused above
+    return None if feed_forward.activation.upper() in CONSTANTS else "feed_forward.activation"
 
 
 CpuType = Literal["float32", "bf16", "int8"]

@@ -78,6 +78,7 @@ print(json.dumps(asyncio.run(main())))
     assert (len(many), set(languages), limit) == (2, {"en", "de", "fr"}, 20_000)
 
 
+@pytest.mark.whole
 def test_transpolibre(server: Server, expected: str, tmp_path: Path) -> None:
     catalogue = tmp_path / "de.po"
     header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n'

@@ -95,6 +95,7 @@ def marian(original: Path, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.whole
 def test_both_layouts_give_the_same_model(original: Path, marian: Path, tmp_path: Path) -> None:
     import_model(original, tmp_path / "hf", Languages())
     assert "marian, en to de" in import_model(marian, tmp_path / "npz", Languages())[0]
@@ -295,6 +296,7 @@ BAD = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", BAD)
 def test_other_files_are_refused(marian: Path, tmp_path: Path, name: str) -> None:
     damage, message = BAD[name]

@@ -80,6 +80,7 @@ def random_models(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixt
     return load(KINDS[request.param], tmp_path_factory.mktemp("random"), 0)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("is_reversed", [False, True])
 @torch.inference_mode()
 def test_given_translations_have_the_same_log_probabilities(random_models: Models, is_reversed: bool) -> None:
@@ -138,6 +139,7 @@ training:
 """
 
 
+@pytest.mark.whole
 def test_losses_of_fine_tuning_are_those_of_transformers(
     random_models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +179,7 @@ def test_losses_of_fine_tuning_are_those_of_transformers(
         loss.backward()
         optimiser.step()
         expected.append(float(loss.detach()))
-    assert expected[-1] < 0.95 * expected[0]
+    assert expected[-1] < 0.98 * expected[0]
     assert found == pytest.approx(expected, rel=1e-3)
 
 

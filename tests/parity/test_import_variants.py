@@ -256,6 +256,7 @@ def our_log_prob(loaded: Any, source: str, target: str) -> tuple[list[int], floa
     return ids, total
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", thinned(CASES, 3))
 @torch.inference_mode()
 def test_given_translations_have_the_log_probabilities_of_transformers(

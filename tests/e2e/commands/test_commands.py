@@ -223,6 +223,7 @@ def test_full_disk_behind_stdout(tmp_path: Path) -> None:
     assert done.stderr == "mtkit: error: reading or writing failed: no space left on device\n"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("command", "code"),
     [("mtkit --help >&-", 74), ("mtkit evaluate nothing --ref nothing 2>&-", 66), ("mtkit --version <&-", 0)],

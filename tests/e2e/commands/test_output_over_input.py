@@ -100,6 +100,7 @@ def test_an_output_that_is_a_file_of_a_run_folder(model: Path, capsys: pytest.Ca
     assert (run / name).read_bytes() == before
 
 
+@pytest.mark.whole
 def test_a_text_of_the_user_in_a_run_folder_is_overwritten(model: Path) -> None:
     run = Path("runs/toy")
     (run / "hyps").mkdir(parents=True)

@@ -203,6 +203,7 @@ def test_sources_that_the_model_could_read_are_still_read(mtkit, tmp_path: Path,
     assert lengths == [7, 7]
 
 
+@pytest.mark.whole
 def test_an_adapter_is_written_beside_the_model(mtkit, tmp_path: Path, base: Path, capsys) -> None:
     own = write(tmp_path, "own", pairs(150, OWN, 2))
     code, _, err = mtkit(*own, "--adapter", "lora", *UPDATES[1:], "training.max_updates=6", "training.adapter.rank=3")

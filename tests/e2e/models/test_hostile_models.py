@@ -105,6 +105,7 @@ def test_weights_and_tokens_of_another_model(
     assert expected in message
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("edit", "expected"),
     [

@@ -83,6 +83,7 @@ def recipe_of(words: list[str]) -> tuple[str, ...]:
     return tuple(word for word in words[1:] if not word.startswith("-"))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "words", sorted({words for words in map(recipe_of, RECIPE_COMMANDS) if not TEXT_FILES & set(words)}), ids=identity
 )

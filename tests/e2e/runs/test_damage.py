@@ -188,6 +188,7 @@ def test_a_tokenizer_of_a_model_that_was_deleted_is_kept(folder: Path, finished:
     assert (tmp_path / "tuned" / "tokenizer" / "fingerprint.json").read_bytes() == before
 
 
+@pytest.mark.whole
 def test_a_model_without_checkpoints_is_never_trained_again(folder: Path, finished: Path) -> None:
     shutil.rmtree(finished / "checkpoints")
     damage_and_repair(folder, finished, "model/README.md", flip)

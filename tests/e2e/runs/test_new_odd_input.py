@@ -118,6 +118,7 @@ def test_codes_that_are_languages(run, code: str) -> None:  # type: ignore[no-un
     assert load_recipe("mine.yaml").corpus.src_lang == code
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("stem", ["a\nname: b", "a=b c", "-x", 'it\'s "q"', "a\x85b\u2028c", "\U0001d49c", "\udcff"])
 def test_names_of_files(run, stem: str) -> None:  # type: ignore[no-untyped-def]
     write(f"./{stem}")
@@ -136,6 +137,7 @@ def test_names_of_files(run, stem: str) -> None:  # type: ignore[no-untyped-def]
         assert not words[2].startswith("-")
 
 
+@pytest.mark.whole
 def test_a_translation_with_an_equals_sign_in_its_name_is_no_override(run) -> None:  # type: ignore[no-untyped-def]
     Path("a=b.de").write_bytes(Path("news.de").read_bytes())
     assert run("run", "news.en", "a=b.de", "--dry-run")[0] == 0

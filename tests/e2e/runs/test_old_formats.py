@@ -106,6 +106,7 @@ def test_an_old_corpus_without_training_is_made_again(tmp_path: Path) -> None:
     assert json.loads(manifest.read_text())["format"] == 2
 
 
+@pytest.mark.whole
 def test_a_training_that_0_2_0_started_resumes_to_the_bit(tmp_path: Path) -> None:
     """tests/toy/recipe_0.2.0.yaml is the recipe that 0.2.0 saved for this training; it also wrote a copy of it."""
     write_all(tmp_path)

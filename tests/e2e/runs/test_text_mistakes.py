@@ -61,7 +61,7 @@ def test_swapped_sides_are_refused_before_the_tokenizer_is_trained(
 def test_an_added_validation_set_is_checked_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "toy.yaml").write_text(RECIPE.replace(VALID, ""))
     assert entry.execute(("preprocess", "toy.yaml")) == 0
-    assert "training text" not in capsys.readouterr().err
+    assert "are training text" not in capsys.readouterr().err
     (folder / "toy.yaml").write_text(RECIPE.replace(VALID, VALID.replace("valid.", "train.")))
     assert entry.execute(("preprocess", "toy.yaml")) == 0
     message = capsys.readouterr().err

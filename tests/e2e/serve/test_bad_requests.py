@@ -86,6 +86,7 @@ def test_bodies(server: Server, body: bytes, kind: str) -> None:
     assert server.translate(q="the dog").status_code == 200
 
 
+@pytest.mark.whole
 def test_lone_surrogates_and_controls_are_text(server: Server) -> None:
     body = rb'{"q": "the \ud800 dog \u0000 \u202e .", "source": "en", "target": "de"}'
     response = server.client.post("/translate", content=body, headers={"content-type": "application/json"})

@@ -132,6 +132,7 @@ def test_languages_and_usage(server: Server) -> None:
     ]
 
 
+@pytest.mark.whole
 def test_documents(server: Server, translated: Callable[..., list[str]]) -> None:
     files = {"file": ("a.html", b"<p>the dog</p>")}
     started = server.client.post("/v2/document", data={"source_lang": "EN", "target_lang": "DE"}, files=files).json()

@@ -31,6 +31,7 @@ def bomb() -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.whole
 def test_a_document_is_that_of_the_command(server: Server, models: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(HTML)
     command = [sys.executable, "-m", "mtkit", "translate", str(models["en-de"]), str(tmp_path / "a.html")]
@@ -66,6 +67,7 @@ def test_a_glossary_in_a_form(server: Server) -> None:
             assert response.json()["error"].startswith("glossary: ")
 
 
+@pytest.mark.whole
 def test_progress(server: Server) -> None:
     lines = "".join(f"<p>the dog {number}</p>" for number in range(300))
     state = server.client.post("/documents", data=FIELDS, files={"file": ("a.html", lines)}).json()

@@ -100,6 +100,7 @@ def test_clients_without_a_key_take_little_memory(guarded: Server) -> None:
     wait_until(lambda: guarded.translate(q="the dog", api_key=KEY).status_code == 200)
 
 
+@pytest.mark.whole
 def test_other_sites_do_not_write(guarded: Server) -> None:
     form = {"q": "a", "s": "b", **FIELDS, "api_key": KEY}
     for headers, status in (

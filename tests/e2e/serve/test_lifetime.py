@@ -341,6 +341,7 @@ def test_a_model_of_one_language_is_refused(
     assert "serve: en-en: neither languages nor tags give a direction" in capsys.readouterr().err
 
 
+@pytest.mark.whole
 def test_a_model_without_a_direction_beside_another_is_named_and_left_out(
     tokenizers: TokenizerPair, models: dict[str, Path], tmp_path: Path
 ) -> None:

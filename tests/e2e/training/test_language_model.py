@@ -91,6 +91,7 @@ def test_scores_of_translations_are_the_sum_of_both_models(
     assert plain != [each["hyp"] for each in translations]
 
 
+@pytest.mark.whole
 def test_only_reranking_takes_a_model_of_another_vocabulary(folder: Path) -> None:
     lines = (folder / "test.en").read_text().splitlines()
 

@@ -70,6 +70,7 @@ def share(hyps: list[str], refs: list[str]) -> float:
     return sum(hyp == ref for hyp, ref in zip(hyps, refs, strict=True)) / len(refs)
 
 
+@pytest.mark.whole
 def test_one_folder_has_all_directions(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = json.loads((folder / "run" / "report.json").read_text())
     assert {name: scores["bleu"] > 90 for name, scores in report["test"].items()} == {

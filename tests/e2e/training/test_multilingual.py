@@ -89,6 +89,7 @@ def test_the_picture_shows_what_the_model_reads(tagged: Path, monkeypatch: pytes
     assert "--tag and --prefix are for --attention" in capsys.readouterr().err
 
 
+@pytest.mark.whole
 def test_the_tag_chooses_the_language(tagged: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for tag, table in (("de", WORDS), ("xx", NONSENSE)):
         words = ["translate", str(tagged / "run"), str(tagged / "text.en"), "--tag", tag]

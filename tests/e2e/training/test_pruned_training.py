@@ -35,6 +35,7 @@ def counts(path: Path) -> dict[str, list[int] | None]:
     return {key: getattr(config, key) for key in KEYS}
 
 
+@pytest.mark.whole
 def test_it_keeps_its_heads_and_resumes(folder: Path) -> None:
     pruned, further = folder / "pruned", folder / "further"
     assert sum(sum(each or []) for each in counts(pruned).values()) == 14  # of 24
@@ -62,6 +63,7 @@ def test_training_starts_from_its_weights(folder: Path) -> None:
     assert all(tensor.allclose(before[name], atol=1e-8) for name, tensor in after.items())
 
 
+@pytest.mark.whole
 def test_the_recipe_may_state_the_heads(folder: Path) -> None:
     stated = {key: value or [] for key, value in counts(folder / "pruned").items()}
     keys = [f"model.{key}={value}" for key, value in stated.items()]
@@ -79,6 +81,7 @@ def test_another_number_of_layers_is_refused(folder: Path) -> None:
         stages.run(recipe, run_dir=folder / "further")
 
 
+@pytest.mark.whole
 def test_a_part_of_a_pruned_model_brings_no_counts(folder: Path) -> None:
     part = f"training.init_from={{model: {folder / 'pruned'}, parts: [embeddings.src]}}"
     stages.run(toy(folder, *MODEL, part), run_dir=folder / "further")

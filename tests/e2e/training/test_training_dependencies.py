@@ -17,6 +17,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.whole
 def test_fine_tuning_starts_from_a_model_and_then_no_longer_needs_it(folder: Path) -> None:
     run(folder)
     write_pair(folder, "more", sentences(20, 6))

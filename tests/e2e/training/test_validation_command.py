@@ -158,6 +158,7 @@ def test_bad_recipes(folder: Path, override: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.whole
 def test_another_command_resets_the_best_checkpoint(folder: Path) -> None:
     train(folder, "100 1 2 3 4")
     (folder / "calls.txt").unlink()

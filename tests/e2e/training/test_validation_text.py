@@ -40,6 +40,7 @@ def is_kept(src: str, tgt: str) -> bool:
     return lengths[0] > 0 and lengths[1] <= 12 and not (lengths[1] > 4 and lengths[1] > 3 * lengths[0])
 
 
+@pytest.mark.whole
 def test_pairs_are_left_out_by_the_rules_of_training(folder: Path) -> None:
     rng, recipe = random.Random(3), toy(folder, LIMIT, ALL_WORDS)
     for _ in range(sampled(200)):

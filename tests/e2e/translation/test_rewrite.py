@@ -45,6 +45,7 @@ def test_translate_and_score_agree_with_and_without_rewrites(beam_size, toy_mode
     assert scores == pytest.approx(plain_scores, abs=1e-3)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_changed_cross_attention_shows_in_translations_without_rewrites(
     beam_size, toy_model, text, monkeypatch

@@ -227,6 +227,7 @@ def test_json_lines_that_are_translated_as_text_are_reported(model, source, caps
         assert captured.err.count(note) == expected
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("words", [["--help-search"], ["--help", "search"], ["model", "--help", "search", "--quiet"]])
 def test_help_search_lists_every_key(capsys, words):
     assert entry.execute(["translate", *words]) == 0

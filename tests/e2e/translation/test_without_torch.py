@@ -125,6 +125,7 @@ print(codes.count(0), "torch" in sys.modules)
 """
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("native_library", "copies"),
     [("1", sampled(160)), pytest.param("0", 1, marks=pytest.mark.whole)],

@@ -28,6 +28,7 @@ HABITS = [
 ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("habit", HABITS)  # 11 of each command
 def test_habits_are_answered(name: str, habit: str, tmp_path: Path, capsys, monkeypatch) -> None:

@@ -28,6 +28,7 @@ def test_each_answer_is_of_a_command() -> None:
             assert first in every or first.removesuffix(":") in KNOWN, answer
 
 
+@pytest.mark.whole
 def test_no_answer_names_the_option_that_is_missing() -> None:
     for words, *_ in option_synonyms._TABLE:
         for word in words.split():
@@ -62,6 +63,7 @@ def test_words_of_other_programs(command: str, option: str, answer: str | None) 
 WORDS = [line.split("\t") for line in Path(__file__).with_name("words.tsv").read_text().splitlines()[1:]]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("command", "option", "answer"), WORDS)
 def test_options_of_tutorials_are_answered(command: str, option: str, answer: str) -> None:
     """Options as tutorials of other toolkits write them; the answer is a regular expression."""

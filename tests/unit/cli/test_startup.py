@@ -56,6 +56,7 @@ def test_an_error_of_a_recipe_appears_before_torch_is_imported(command: str, key
     assert python(code) == "78 False\n"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("command", ["train", "run"])
 def test_spinning_is_limited_before_torch_reads_the_environment(command: str) -> None:
     code = (

@@ -149,6 +149,7 @@ def test_tokens_are_assumed_to_be_distributed_uniformly_over_experts():
     assert other.tree.flops - one.tree.flops == pytest.approx(2 * (feed_forward + router))  # in either layer
 
 
+@pytest.mark.whole
 def test_equal_layers_are_collapsed():
     config = TransformerConfig(**TINY, encoder_layers=3, decoder_layers=2)
     model = build_on_meta(config)

@@ -87,6 +87,7 @@ def test_lines_that_are_all_better_give_two_of_all_exchanges(better) -> None:
     assert randomisation_p_value(first, second) == 2 / 2**better
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", range(5))
 def test_random_exchanges_estimate_the_enumeration(monkeypatch, seed) -> None:
     ref, one, two = texts(seed, 11, differing=11)

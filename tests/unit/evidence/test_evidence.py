@@ -143,6 +143,7 @@ def copy_line(name: str, folder: Path, to: str = "", **changes: object) -> None:
     change_line(folder / f"{line['study']}.jsonl", to or name, lambda _: line)
 
 
+@pytest.mark.whole
 def test_the_larger_test_replaces_the_smaller_one_once_it_ran(tmp_path: Path) -> None:
     copy_line("rope", tmp_path)
     copy_line("rope-longer-training", tmp_path)

@@ -181,6 +181,7 @@ def test_unseen_words_are_in_no_training_line(claim: Claim, tmp_path: Path) -> N
     assert all(50 < value < 100 for value in measurements.values("pre", check).values())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("least", "largest"), [(2, 4), (5, 10)])
 def test_bleu_of_sources_with_so_many_words(claim: Claim, tmp_path: Path, least: int, largest: int) -> None:
     check = f"  - {{of: pre, against: post, expect: higher, words: [{least}, {largest}]}}\n"
@@ -291,6 +292,7 @@ def test_the_command_writes_the_result(claim: Claim, tmp_path: Path, capsys: pyt
     assert f"claim: {result.verdict.value} (adequate)" in out
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -97,6 +97,7 @@ def test_a_new_token_stands_for_the_old_tokens_of_its_text(extended) -> None:
         assert fewer > 0
 
 
+@pytest.mark.whole
 def test_new_text_needs_fewer_tokens_and_is_given_back(extended) -> None:
     pair, result, held_out = extended
     for side in ("src", "tgt"):

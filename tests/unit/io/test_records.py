@@ -30,6 +30,7 @@ def flips(content: bytes) -> Iterator[bytes]:
         yield bytes(changed)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("content", [CONTENT, {}])
 def test_a_record_is_json_and_every_changed_bit_is_damage(tmp_path: Path, content: dict) -> None:
     path = tmp_path / "x.json"

@@ -105,7 +105,8 @@ def test_max_length_must_not_change_where_training_samples_translations(path: Pa
 
 def test_an_additional_corpus_is_fatal(path: Path) -> None:
     changes = fatal_changes(path, "corpus.train.1={src: e, tgt: f}")
-    assert changes == [f"corpus.train.1.{key}: absent, now null" for key in ("tag", "prefix", "weight", "limit")]
+    keys = ("tag", "prefix", "src_lang", "tgt_lang", "weight", "limit")
+    assert changes == [f"corpus.train.1.{key}: absent, now null" for key in keys]
 
 
 def test_harmless_changes_are_listed_too(path: Path) -> None:

@@ -87,7 +87,7 @@ def test_paths_of_overrides_are_relative_to_the_current_directory(basic: Path, m
         ("model.kind=rnm", C + "model.kind: no such kind: 'rnm'; did you mean rnn? (the kinds are transformer, "),
         ("training.schedule=3", C + "training.schedule: 3 is not a mapping with kind: inverse_sqrt, "),
         ("corpus.train=[]", C + "corpus.train: must have at least 1 item, not 0"),
-        ("corpus.train.0=a", C + "corpus.train.0: 'a' is not a mapping of keys ("),
+        ("corpus.train.0=a", C + "corpus.train.0: 'a' is not a mapping of keys"),
         ("search.max_length=9.5", C + "search.max_length.max: 9.5 is not an integer"),
         ("search.max_length=far", C + "search.max_length: 'far' is not a mapping of keys (factor, offset, max)"),
         ("corpus.train.1.src=a", C + "corpus.train.1.tgt: missing; this key has no default"),

@@ -82,6 +82,7 @@ def test_defaults_are_written_as_in_a_recipe() -> None:
     assert [format_default(value) for value in (None, True, 1e-4, ["a", 1])] == ["null", "true", "0.0001", "[a, 1]"]
 
 
+@pytest.mark.whole
 def test_every_key_is_listed() -> None:
     listed = {
         f"{path}.{key.name}".lstrip(".") for group in key_groups(Recipe) for path in group.paths for key in group.keys

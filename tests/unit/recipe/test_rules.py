@@ -62,7 +62,7 @@ MONOLINGUAL = [
     ),
     (
         [("{text: more.de}", "{text: more.de, src: a.de}")],
-        r"6: corpus.train.1.src: no such key; known here: tag, prefix, text, weight",
+        r"6: corpus.train.1.src: no such key; known here: tag, prefix, src_lang, tgt_lang, text, weight",
     ),
     (
         [("{text: more.de}", "{src: a, tgt: b}"), ("kind: bart, infilling_rate: 0.4", "kind: mlm")],

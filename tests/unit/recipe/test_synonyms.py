@@ -161,6 +161,7 @@ def test_a_key_that_stands_too_high_is_found(toy: Path, path: str) -> None:
 WORDS = [line.split("\t") for line in Path(__file__).with_name("words.tsv").read_text().splitlines()[1:]]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("row", WORDS, ids=[f"{section}.{key}" for section, _, key, *_ in WORDS])
 def test_words_of_tutorials_are_answered_with_the_key(toy: Path, row: list[str]) -> None:
     """Keys as configurations and tutorials of other toolkits write them; the answer is a regular expression."""

@@ -68,6 +68,7 @@ def test_length_limits_of_each_sentence():
         assert [tuple(h.tokens) for h in hypotheses] == [s for _, s in truth[:5]]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 @pytest.mark.parametrize("patience", [1.0, math.inf])
 def test_batch_and_order_change_nothing(beam_size, patience):

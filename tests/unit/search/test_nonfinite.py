@@ -89,6 +89,7 @@ def test_one_member_of_an_ensemble_is_enough(name) -> None:
     assert [i for i, hypotheses in enumerate(found) if any(h.failed for h in hypotheses)] == [3]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize(("length", "expected"), [(1, [3]), (4, [])])
 def test_what_the_model_computes_for_a_sentence_that_is_done_does_not_matter(name, length, expected) -> None:

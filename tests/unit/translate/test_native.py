@@ -55,6 +55,7 @@ def results(translations: list[Translation]) -> list[tuple]:
     return [(t.hyp, t.score, t.log_prob, t.token_log_probs, t.alignment, t.nbest) for t in translations]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_batches_and_order_change_nothing(beam_size, compute_type, tokenizers) -> None:
     alone = results(native_translator(tokenizers, compute_type, beam_size, batch_tokens=1).translate(LINES))
@@ -91,6 +92,7 @@ def test_the_number_of_threads_changes_nothing(beam_size, compute_type, tokenize
     assert translations[0] == translations[1] == translations[2]
 
 
+@pytest.mark.whole
 def test_workers_change_nothing(compute_type, tokenizers, monkeypatch) -> None:
     """Copies of this process, which has already translated with threads of its own."""
     monkeypatch.setattr(workers, "CHUNK_LINES", 4)

@@ -20,10 +20,10 @@ def import_(
         str | None, typer.Option("--tgt-lang", metavar="LANG", help="Target language (default: as the model says).")
     ] = None,
 ) -> None:
-    """Import a model: Marian, OPUS-MT, M2M-100, NLLB, mBART, T5 or MADLAD-400.
+    """Import a model of another program.
 
-    Weights, tokenizers and search settings come along, so that the translations are those of the other program. The
-    result is a model folder like any other.
+    Marian, OPUS-MT, M2M-100, NLLB, mBART, T5 and MADLAD-400 come in, with weights, tokenizers and search settings, so
+    that the translations are those of the other program. The result is a model folder like any other.
     """
     import sys
 

@@ -148,6 +148,7 @@ def test_more_distinct_layers_than_layers_are_refused():
         config(encoder_sharing=CycleConfig(distinct=3))
 
 
+@pytest.mark.whole
 def test_layerdrop_skips_layers_at_its_rate():
     stack = small(layerdrop=0.25, encoder_layers=4).encoder
     assert stack.sample_layers() == (0, 1, 2, 3)

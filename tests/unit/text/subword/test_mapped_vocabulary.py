@@ -50,6 +50,7 @@ def theirs(folder: Path) -> Any:
         return transformers.MarianTokenizer.from_pretrained(folder)
 
 
+@pytest.mark.whole
 def test_ids_are_those_of_marian_on_both_sides(pair: TokenizerPair, theirs: Any) -> None:
     texts = [*lines("test.en", 200), *ODD[:5]]
     expected = [theirs(text).input_ids[:-1] for text in texts]
