@@ -331,7 +331,7 @@ class TransformerConfig(TransformerLayerConfig):
                 gated = replace(each, counts=each.counts or [1] * each.layers)
                 gated.check("head_gates", num_heads=num_heads, num_kv_heads=self.num_kv_heads)
         layer, head = self.alignment
-        if head is not None and (layer >= self.decoder_layers or head >= self.decoder_side().num_heads):
+        if head is not None and (layer >= self.decoder_layers or head >= self._cross_heads_of(layer)):
             raise ValueError(f"alignment_head: there is no head {head} of decoder layer {layer}, counted from 0")
 
     @property
@@ -342,6 +342,9 @@ class TransformerConfig(TransformerLayerConfig):
         if len(self.alignment_head) != 2:
             raise ValueError(f"alignment_head: {self.alignment_head} is not a layer and a head, such as [5, 0]")
         return self.alignment_head[0], self.alignment_head[1]
+
+    def _cross_heads_of(self, layer: int) -> int:
+        return self.head_counts()["cross_heads"].of_layer(layer) or self.decoder_side().num_heads
 
     def decoder_side(self) -> TransformerConfig:
         """The configuration whose `d_ff` and `num_heads` are those of the decoder."""

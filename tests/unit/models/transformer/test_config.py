@@ -79,6 +79,13 @@ def test_an_alignment_head_that_is_not_there_is_refused(pair: list[int]):
         config(alignment_head=pair)
 
 
+def test_an_alignment_head_that_was_pruned_is_refused():
+    layers = config().decoder_layers
+    assert config(cross_heads=[2] * layers, alignment_head=[0, 1]).alignment == (0, 1)
+    with pytest.raises(ValueError, match="alignment_head: there is no head 1 of decoder layer 0"):
+        config(cross_heads=[1] * layers, alignment_head=[0, 1])
+
+
 @pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS.keys())
 def test_padding_other_sentences_and_hypotheses_change_nothing(keys):
     model = small(**keys)
