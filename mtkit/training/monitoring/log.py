@@ -60,6 +60,7 @@ REWOUND_EVENTS = frozenset({"train", "validation", "checkpoint", "diverged", "ou
 
 
 TINY = 1e-12  # far below any learning rate
+NOTEBOOK_LINE = 72  # characters, more than the line of a training has
 
 
 class Display(Protocol):
@@ -106,12 +107,12 @@ class NotebookDisplay(PlainDisplay):
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         """Print one event; see PlainDisplay."""
         if name != "train":
-            self.stream.write("\r")
+            self.stream.write(f"\r{' ' * NOTEBOOK_LINE}\r")  # a shorter line leaves the end of one that it overwrites
             super().event(name, update, fields)
             return
         shown = {"loss": "loss {:.3f}", "tokens_per_second": "{:,.0f} tokens/s", "seconds_left": "{:,.0f} s left"}
         values = [form.format(fields[key]) for key, form in shown.items() if isinstance(fields.get(key), int | float)]
-        self.stream.write(f"\r{'  '.join([f'update {update:,}', *values])}".ljust(72))
+        self.stream.write("\r" + "  ".join([f"update {update:,}", *values]).ljust(NOTEBOOK_LINE))
         self.stream.flush()
 
 

@@ -85,14 +85,26 @@ def test_paths_are_relative_and_tiny_numbers_are_zero(tmp_path, monkeypatch) -> 
     assert live.getvalue().startswith("update 3: checkpoint  path runs/x  bleu 0.0  learning_rate 1e-07")
 
 
+def overwritten(line: str) -> str:
+    """A line as a notebook shows it: what follows a carriage return is written over the beginning."""
+    shown = ""
+    for part in line.split("\r"):
+        shown = part + shown[len(part) :]
+    return shown.rstrip()
+
+
 def test_a_notebook_has_one_line_for_training(capsys, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "ipykernel", None)
     display = default_display()
-    for event in EVENTS:
+    for event in [EVENTS[2], *EVENTS]:  # the line of a training, and then a shorter one, too
         display.event(*event)
     out = capsys.readouterr().out
     assert "\rupdate 10  loss 2.500  12,346 tokens/s  90 s left" in out
     assert out.count("\n") == len(EVENTS) - 1 + 3  # all but the one of an update, and a sample
+    plain = io.StringIO()
+    for event in (each for each in EVENTS if each[0] != "train"):
+        PlainDisplay(plain).event(*event)
+    assert [overwritten(line) for line in out.split("\n")] == plain.getvalue().split("\n")
     monkeypatch.delitem(sys.modules, "ipykernel")
     assert isinstance(default_display(), NullDisplay)
 
