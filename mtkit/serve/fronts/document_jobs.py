@@ -56,8 +56,9 @@ class DocumentJob:
     """A document: what it is called, and how far its translation is.
 
     Attributes:
-        name: of the translation.
-        output: its file.
+        name: of the uploaded file.
+        output: file of the translation.
+        output_name: of the translation.
         lines: number of its lines; None: not counted yet.
         translated: lines that are translated.
         error: why there is no translation.
@@ -70,6 +71,7 @@ class DocumentJob:
     name: str
     source: Path
     output: Path
+    output_name: str
     direction: Direction
     options: RequestOptions
     lines: int | None = None
@@ -109,15 +111,16 @@ class DocumentJobs:
         unfinished = [each.client for each in self._jobs.values() if each.timer is None]
         if len(unfinished) >= MAX_JOBS or unfinished.count(options.client) >= MAX_JOBS_OF_CLIENT:
             raise RequestError(429, "too many documents; try again later", retry_after=60)
-        identifier = secrets.token_urlsafe(24)
+        identifier, stem = secrets.token_urlsafe(24), path.stem[:80] or "document"
         folder = self._folder / identifier
         folder.mkdir()
         job = DocumentJob(
             identifier=identifier,
             client=options.client,
-            name=f"{path.stem[:80] or 'document'}.{direction.target}{path.suffix}",
+            name=f"{stem}{path.suffix}",
             source=folder / f"source{suffix}",
             output=folder / f"target{suffix}",
+            output_name=f"{stem}.{direction.target}{path.suffix}",
             direction=direction,
             options=replace(options, details=True, is_patient=True),
         )
@@ -328,7 +331,7 @@ class Files(Front):
 
 def download_of(job: DocumentJob) -> FileResponse:
     """The file of a translation, which a browser stores and does not show."""
-    return FileResponse(job.output, media_type=DOWNLOAD, filename=job.name)
+    return FileResponse(job.output, media_type=DOWNLOAD, filename=job.output_name)
 
 
 def _path(job: DocumentJob) -> str:
