@@ -8,6 +8,7 @@ import shutil
 import zipfile
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -129,10 +130,10 @@ def translate_document(
     """
     report = DocumentReport()
     require_regular_file(path)
-    with translate_read_errors(path), TemporaryDirectory(prefix="mtkit-") as folder:
+    with translate_read_errors(path), ExitStack() as stack:
         source = path
         if form.options.attributes:  # before the texts, since tags are parts of these
-            source = Path(folder) / path.name
+            source = Path(stack.enter_context(TemporaryDirectory(prefix="mtkit-"))) / path.name
             _translate_file(path, source, path, form, translate, report, notify)
             form = type(form)(replace(form.options, attributes=False))
         _translate_file(source, output, path, form, translate, report, notify)
