@@ -56,7 +56,7 @@ def sentencepiece_of(fields: Fields) -> tuple[bytes, list[str]]:
             if key not in ("vocab", "merges", "unk_id", "unk_token", "byte_fallback") and (
                 key not in _NEUTRAL or value not in _NEUTRAL[key]
             ):
-                raise _RefusedError(f"model.{key}: {shown(value)}")
+                raise _RefusedError(f"model: {key}: {shown(value)}")
         special = {each["content"] for each in fields.get("added_tokens", list, []) if each["special"]}
         normaliser = _normaliser(fields)
         has_bytes = bool(model.get("byte_fallback"))
@@ -97,7 +97,7 @@ def _merged(model: Mapping[str, Any]) -> tuple[list[tuple[str, float]], str]:
     Sentencepiece merges any two pieces whose concatenation is a piece, so that the file must list all such pairs.
     """
     if model.get("type") != "BPE":
-        raise _RefusedError(f"model.type: {shown(model.get('type'))}")
+        raise _RefusedError(f"model: type: {shown(model.get('type'))}")
     ids: dict[str, int] = model["vocab"]
     merges = [tuple(each.split(" ") if isinstance(each, str) else each) for each in model["merges"]]
     ranks: dict[str, int] = {}
@@ -108,7 +108,7 @@ def _merged(model: Mapping[str, Any]) -> tuple[list[tuple[str, float]], str]:
         splits = {(text[:at], text[at:]) for at in range(1, len(text)) if text[:at] in ids and text[at:] in ids}
         if missing := splits - listed:
             left, right = min(missing)
-            raise _RefusedError(f"model.merges without the pair {shown(left)} {shown(right)}")
+            raise _RefusedError(f"model: merges without the pair {shown(left)} {shown(right)}")
     texts = sorted(ids, key=ids.__getitem__)
     if [ids[text] for text in texts] != list(range(len(texts))) or not ranks.keys() <= ids.keys():
         raise ValueError("the ids of its tokens are not 0, 1, 2 ...")
