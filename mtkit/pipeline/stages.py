@@ -49,20 +49,21 @@ class Report:
     content: dict[str, Any]
 
     def __repr__(self) -> str:
-        scores = [f"{test} {name} {value}" for test, *values in self._scores() for name, value in values]
+        scores = map(" ".join, self._scores())
         return f"Report({', '.join([in_current_folder(str(self.run_dir)), *scores])})"
 
     def _repr_html_(self) -> str:
-        rows = [(test, name, value) for test, *values in self._scores() for name, value in values]
+        rows = self._scores()
         place = html.escape(in_current_folder(str(self.run_dir)))
         return f"<p>{place}</p>{Table(['test set', 'metric', 'score'], rows).html() if rows else ''}"
 
-    def _scores(self) -> list[tuple[Any, ...]]:
-        """Each test set with pairs of metric and score."""
-        tests = self.content.get("test", {})
+    def _scores(self) -> list[tuple[str, str, str]]:
+        """Test set, metric and score."""
         return [
-            (test, *((info.heading, f"{of[key]:.2f}") for key, info in REPORTED.items() if key in of))
-            for test, of in tests.items()
+            (test, info.heading, f"{of[key]:.2f}")
+            for test, of in self.content.get("test", {}).items()
+            for key, info in REPORTED.items()
+            if key in of
         ]
 
 
