@@ -12,6 +12,7 @@ from mtkit.corpus.order.batch import collate_source
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison import compare
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
+from mtkit.model_folder.folder import LoadedModel
 from mtkit.pipeline.open_run import Run
 from mtkit.plot.curves import plot_curves
 from mtkit.plot.figure import BleuByLength, LengthGroup, draw_bleu_by_length, is_installed, plot_attention
@@ -105,7 +106,7 @@ def _example_sentence(run: Run) -> tuple[str, SourcePrefix] | None:
 
 @torch.inference_mode()
 def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix: SourcePrefix = NO_PREFIX) -> None:
-    """Translate a sentence and draw its attention map: the mean over the heads of the layer that aligns best.
+    """Translate a sentence and draw its attention map: that of the layer, or the head, that aligns words.
 
     Raises:
         UsageError: the model does not translate or has no attention, or the sentence or its translation is empty; also
@@ -133,7 +134,13 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
         raise UsageError(f"{loaded.folder}: no attention to draw; a model of kind {loaded.metadata.model.kind}")
     src = loaded.tokenizers.src.ids_to_tokens([*ids, loaded.tokenizers.src.vocab.eos])
     hyp = loaded.tokenizers.tgt.ids_to_tokens(best.tokens)
+    plot_attention(best.attention.float().numpy(), src, hyp, output, title=_attention_title(loaded))
+
+
+def _attention_title(loaded: LoadedModel) -> str:
+    """The layer and the heads whose attention the search returns, counted from 1."""
     layer = vars(loaded.model).get("alignment_layer")  # of the models that attend in layers
     of_layer = "" if layer is None else f" of decoder layer {layer + 1}"
-    title = f"Attention{of_layer}, mean of its heads"
-    plot_attention(best.attention.float().numpy(), src, hyp, output, title=title)
+    alignment_head = vars(loaded.metadata.model).get("alignment_head")  # of a Transformer
+    heads = "mean of its heads" if alignment_head is None else f"head {alignment_head[1] + 1}"
+    return f"Attention{of_layer}, {heads}"

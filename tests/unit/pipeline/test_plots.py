@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtkit.errors import DataError
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.pipeline import plots
-from mtkit.pipeline.plots import LENGTH_GROUPS, _equal_groups, draw_plots
+from mtkit.pipeline.plots import LENGTH_GROUPS, _attention_title, _equal_groups, draw_plots
 
 
 @given(st.lists(st.integers(0, 60), min_size=1))
@@ -61,3 +62,17 @@ def test_a_plot_that_cannot_be_drawn_does_not_prevent_the_others(monkeypatch) ->
     draw_plots(SimpleNamespace(notify=lambda *words: notes.append(words)))  # type: ignore[arg-type]
     assert notes == [("plots", "log.jsonl: no updates to draw")]
     assert drawn == ["bleu", "attention"]
+
+
+@pytest.mark.parametrize(
+    ("alignment_head", "title"),
+    [
+        (None, "Attention of decoder layer 2, mean of its heads"),
+        ([2, 0], "Attention of decoder layer 3, head 1"),
+    ],
+)
+def test_the_title_names_the_heads_that_are_drawn(alignment_head: list[int] | None, title: str) -> None:
+    sizes = {"d_model": 8, "d_ff": 8, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 3}
+    config = TransformerConfig(**sizes, alignment_head=alignment_head)  # type: ignore[arg-type]
+    loaded = SimpleNamespace(model=config.build(9, 9), metadata=SimpleNamespace(model=config))
+    assert _attention_title(loaded) == title  # type: ignore[arg-type]
