@@ -336,24 +336,22 @@ class _Run:
 
     def units(self, end: int) -> Iterator[TextUnit]:
         """The units of the run, which ends here."""
-        runs = [(self._start, end, self.pieces, 0)]
+        runs: list[_Part] = [(self._start, end, self.pieces, 0)]
         while runs:
             start, end, pieces, depth = runs.pop()
-            if parts := list(self._parts(start, end, pieces, depth)):
+            if parts := self._parts(start, end, pieces, depth):
                 runs += reversed(parts)
             else:
                 yield from self._unit(start, end, pieces)
 
-    def _parts(
-        self, start: int, end: int, pieces: list[_Piece], depth: int
-    ) -> Iterator[tuple[int, int, list[_Piece], int]]:
+    def _parts(self, start: int, end: int, pieces: list[_Piece], depth: int) -> list[_Part]:
         """The runs inside and between unknown elements without words beside them; none if there are such words."""
         parts: list[_Part] = []
         inside, last = 0, 0  # number of unknown elements that are open, and the piece that begins the part
         for index, (first, ended, tag) in enumerate(pieces):
             if tag is None:
                 if not inside and has_words(html.unescape(self._text[first:ended])):
-                    return
+                    return []
             elif _local_name(tag) in _PHRASES or not tag["name"]:
                 continue
             else:
@@ -363,8 +361,7 @@ class _Run:
                     parts.append((start, first, pieces[last:index], depth + 1))
                     start, last = ended, index + 1
                 inside = max(0, inside + change)
-        if parts:
-            yield from [*parts, (start, end, pieces[last:], depth + 1)]
+        return [*parts, (start, end, pieces[last:], depth + 1)] if parts else []
 
     def _unit(self, start: int, end: int, pieces: list[_Piece]) -> Iterator[TextUnit]:
         """The unit of these pieces; white space is one space, and none at the beginning."""
