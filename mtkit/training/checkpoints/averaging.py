@@ -94,8 +94,9 @@ def translation_weights(path: Path) -> dict[str, Tensor]:
     weights: dict[str, Tensor] = {}
     for file in files:
         tensors = read_tensors(file)
-        floats = {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
-        check_finite({name: tensor.float().numpy() for name, tensor in floats.items()}, file)
+        for name, tensor in tensors.items():  # one by one, since NumPy has no bfloat16, and a copy takes memory
+            if tensor.is_floating_point():
+                check_finite({name: tensor.float().numpy()}, file)
         weights |= tensors
     return weights
 
