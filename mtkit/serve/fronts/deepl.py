@@ -23,6 +23,7 @@ from mtkit.serve.fronts.deepl_glossaries import (
     Dictionary,
     Glossaries,
     StoredGlossary,
+    dictionary_as_dict,
     name_of,
 )
 from mtkit.serve.fronts.document_jobs import DOWNLOAD, DocumentJobs, download_of
@@ -88,8 +89,8 @@ class DeepL(DeepLFront):
     def __init__(
         self, service: TranslationService, clients: Clients, jobs: DocumentJobs, glossaries: Glossaries
     ) -> None:
-        super().__init__(service, clients)
-        self._jobs, self._glossaries = jobs, glossaries
+        super().__init__(service, clients, glossaries)
+        self._jobs = jobs
         self.characters = 0
 
     def endpoints(self) -> list[Endpoint]:
@@ -236,20 +237,14 @@ class DeepL(DeepLFront):
 
     async def show_glossary(self, request: Request) -> Response:
         """A glossary."""
-        _, client = await self._admit(request)
-        return JSONResponse(_as_dict(self._glossaries.find(request.path_params["identifier"], client)))
+        _, glossary = await self._find_glossary(request)
+        return JSONResponse(_as_dict(glossary))
 
     async def glossary_entries(self, request: Request) -> Response:
         """Terms of a glossary."""
-        _, client = await self._admit(request)
-        _, dictionary = _only(self._glossaries.find(request.path_params["identifier"], client))
+        _, glossary = await self._find_glossary(request)
+        _, dictionary = _only(glossary)
         return Response(dictionary.as_tsv(), media_type=GLOSSARY_TYPE)
-
-    async def delete_glossary(self, request: Request) -> Response:
-        """Delete a glossary."""
-        _, client = await self._admit(request)
-        self._glossaries.delete(request.path_params["identifier"], client)
-        return Response(status_code=204)
 
     async def start_document(self, request: Request) -> Response:
         """Begin to translate a document."""
@@ -297,13 +292,10 @@ def _only(glossary: StoredGlossary) -> tuple[Direction, Dictionary]:
 
 def _as_dict(glossary: StoredGlossary) -> dict[str, Any]:
     """The properties of a glossary of one direction."""
-    direction, dictionary = _only(glossary)
     return {
         "glossary_id": glossary.identifier,
         "ready": True,
         "name": glossary.name,
-        "source_lang": direction.source,
-        "target_lang": direction.target,
         "creation_time": glossary.created,
-        "entry_count": dictionary.num_terms,
+        **dictionary_as_dict(*_only(glossary)),
     }

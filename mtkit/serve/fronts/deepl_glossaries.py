@@ -149,7 +149,7 @@ def name_of(fields: RequestFields) -> str:
 
 
 class DeepLFront(Front):
-    """Title, fields and errors of both versions."""
+    """What both versions have: title, fields, errors, and glossaries."""
 
     title = "DeepL"
     error_schema = "Message", record(message=TEXT)
@@ -176,19 +176,30 @@ class DeepLFront(Front):
         "filename": RequestField("no effect: the file has its name"),
     }
 
+    def __init__(self, service: TranslationService, clients: Clients, glossaries: Glossaries) -> None:
+        super().__init__(service, clients)
+        self._glossaries = glossaries
+
     def error_body(self, error: RequestError) -> dict[str, Any]:
         """The body of an error."""
         return {"message": str(error)}
+
+    async def delete_glossary(self, request: Request) -> Response:
+        """Delete a glossary."""
+        _, client = await self._admit(request)
+        self._glossaries.delete(request.path_params["identifier"], client)
+        return Response(status_code=204)
+
+    async def _find_glossary(self, request: Request) -> tuple[RequestFields, StoredGlossary]:
+        """The fields of a request and the glossary of its path; errors as `Glossaries.find`."""
+        fields, client = await self._admit(request)
+        return fields, self._glossaries.find(request.path_params["identifier"], client)
 
 
 class DeepLGlossaries(DeepLFront):
     """Version 3 of the glossaries."""
 
     prefix = "/v3/"
-
-    def __init__(self, service: TranslationService, clients: Clients, glossaries: Glossaries) -> None:
-        super().__init__(service, clients)
-        self._glossaries = glossaries
 
     def endpoints(self) -> list[Endpoint]:
         """The endpoints."""
@@ -210,7 +221,7 @@ class DeepLGlossaries(DeepLFront):
             Endpoint("/v3/glossaries", self.list_all, answer=record(glossaries=list_of(glossary))),
             Endpoint(path, self.show, answer=glossary),
             Endpoint(path, self.change, ["PATCH"], body=change, answer=glossary),
-            Endpoint(path, self.delete, ["DELETE"], answer=None, status=204),
+            Endpoint(path, self.delete_glossary, ["DELETE"], answer=None, status=204),
             Endpoint(f"{path}/entries", self.entries, query=direction, answer=record(dictionaries=list_of(entries))),
             Endpoint(f"{path}/dictionaries", self.replace, ["PUT"], body=entries, answer=dictionary),
             Endpoint(
@@ -232,27 +243,21 @@ class DeepLGlossaries(DeepLFront):
 
     async def show(self, request: Request) -> Response:
         """A glossary."""
-        _, glossary = await self._find(request)
+        _, glossary = await self._find_glossary(request)
         return JSONResponse(_as_dict(glossary))
 
     async def change(self, request: Request) -> Response:
         """Change the name of a glossary, or add terms to its dictionaries, in which the new ones win."""
-        fields, glossary = await self._find(request)
+        fields, glossary = await self._find_glossary(request)
         name = name_of(fields) if "name" in fields else glossary.name
         added = fields.records("dictionaries") if "dictionaries" in fields else []
         await self._glossaries.store(glossary, map(RequestFields, added), keeps_terms=True)
         glossary.name = name
         return JSONResponse(_as_dict(glossary))
 
-    async def delete(self, request: Request) -> Response:
-        """Delete a glossary."""
-        _, client = await self._admit(request)
-        self._glossaries.delete(request.path_params["identifier"], client)
-        return Response(status_code=204)
-
     async def entries(self, request: Request) -> Response:
         """Terms of a direction of a glossary."""
-        fields, glossary = await self._find(request)
+        fields, glossary = await self._find_glossary(request)
         direction = self._direction(fields, glossary)
         languages = {"source_lang": direction.source, "target_lang": direction.target}
         entries = {"entries": glossary.dictionaries[direction].as_tsv(), "entries_format": "tsv"}
@@ -260,20 +265,15 @@ class DeepLGlossaries(DeepLFront):
 
     async def replace(self, request: Request) -> Response:
         """Replace the terms of a direction of a glossary, or add the direction."""
-        fields, glossary = await self._find(request)
+        fields, glossary = await self._find_glossary(request)
         (direction,) = await self._glossaries.store(glossary, [fields])
-        return JSONResponse(_dictionary_as_dict(direction, glossary.dictionaries[direction]))
+        return JSONResponse(dictionary_as_dict(direction, glossary.dictionaries[direction]))
 
     async def delete_dictionary(self, request: Request) -> Response:
         """Delete a direction of a glossary."""
-        fields, glossary = await self._find(request)
+        fields, glossary = await self._find_glossary(request)
         del glossary.dictionaries[self._direction(fields, glossary)]
         return Response(status_code=204)
-
-    async def _find(self, request: Request) -> tuple[RequestFields, StoredGlossary]:
-        """The fields of a request and the glossary of its path; errors as `Glossaries.find`."""
-        fields, client = await self._admit(request)
-        return fields, self._glossaries.find(request.path_params["identifier"], client)
 
     def _direction(self, fields: RequestFields, glossary: StoredGlossary) -> Direction:
         """The direction that a request names; RequestError with status 404 if the glossary lacks it."""
@@ -283,7 +283,8 @@ class DeepLGlossaries(DeepLFront):
         return direction
 
 
-def _dictionary_as_dict(direction: Direction, dictionary: Dictionary) -> dict[str, Any]:
+def dictionary_as_dict(direction: Direction, dictionary: Dictionary) -> dict[str, Any]:
+    """The languages of a dictionary and the number of its terms, as both versions name them."""
     return {"source_lang": direction.source, "target_lang": direction.target, "entry_count": dictionary.num_terms}
 
 
@@ -293,5 +294,5 @@ def _as_dict(glossary: StoredGlossary) -> dict[str, Any]:
         "glossary_id": glossary.identifier,
         "name": glossary.name,
         "creation_time": glossary.created,
-        "dictionaries": [_dictionary_as_dict(*each) for each in glossary.dictionaries.items()],
+        "dictionaries": [dictionary_as_dict(*each) for each in glossary.dictionaries.items()],
     }
