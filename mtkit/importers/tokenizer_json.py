@@ -96,8 +96,8 @@ def _merged(model: Mapping[str, Any]) -> tuple[list[tuple[str, float]], str]:
 
     Sentencepiece merges any two pieces whose concatenation is a piece, so that the file must list all such pairs.
     """
-    if model.get("type") != "BPE":
-        raise _RefusedError(f"model: type: {shown(model.get('type'))}")
+    if (kind := model.get("type")) != "BPE":
+        raise _RefusedError(f"model: type: {shown(kind)}")
     ids: dict[str, int] = model["vocab"]
     merges = [tuple(each.split(" ") if isinstance(each, str) else each) for each in model["merges"]]
     ranks: dict[str, int] = {}

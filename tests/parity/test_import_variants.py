@@ -392,7 +392,7 @@ REFUSED: dict[str, tuple[str, Callable[[Path], None], str]] = {
         "feed_forward_proj: 'quick_gelu'; mtkit has relu",
     ),
     "another normaliser": ("nllb", unknown_step, "Lowercase, a step before the segmentation, is not read; copy the"),
-    "some merges": ("nllb", some_merges, r"model\.merges without the pair"),
+    "some merges": ("nllb", some_merges, r"model: merges without the pair"),
     "a language that MADLAD lacks": (
         "madlad",
         set_keys("tokenizer_config.json", target_lang="xx"),
