@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -225,7 +226,7 @@ class CorpusConfig:
         return list(self.valid) if isinstance(self.valid, list) else [] if self.valid is None else [self.valid]
 
     def language_of_target(self, files: CorpusFiles) -> str:
-        """Target language of a test or validation set."""
+        """Language of the targets of a corpus."""
         return files.tgt_lang or self.tgt_lang
 
     @property
@@ -267,22 +268,23 @@ class CorpusConfig:
         except ValueError as error:
             raise ValueError(f"train: {error}") from error
         known_tags = ", ".join(sorted(tags))
-        held_out = {f"valid.{number}": files for number, files in enumerate(self.valid_sets)}
-        held_out |= {f"test.{name}": files for name, files in self.test.items()}
-        for name, files in held_out.items():
-            place = name if isinstance(self.valid, list) else name.replace("valid.0", "valid")
+        for place, files in self._held_out():
             if files.tag is None and self.requires_tag:
                 raise ValueError(f"{place}.tag: missing, while every training corpus has one; give one of {known_tags}")
             if files.tag is not None and files.tag not in tags:
                 known = f"they have {known_tags}" if tags else "give the training corpora tags too"
                 raise ValueError(f"{place}.tag: {files.tag!r} is the tag of no training corpus; {known}")
 
+    def _held_out(self) -> Iterator[tuple[str, ParallelFiles | MonolingualFile]]:
+        """Validation and test sets, each with its place in the section."""
+        for number, files in enumerate(self.valid_sets):
+            yield f"valid.{number}" if isinstance(self.valid, list) else "valid", files
+        yield from ((f"test.{name}", files) for name, files in self.test.items())
+
     def _check_languages(self) -> None:
         if not self.language_tokens:
             return
-        held_out = {f"valid.{number}": files for number, files in enumerate(self.valid_sets)}
-        held_out |= {f"test.{name}": files for name, files in self.test.items()}
-        for place, files in held_out.items():
+        for place, files in self._held_out():
             stated = {"src_lang": files.src_lang or self.src_lang, "tgt_lang": self.language_of_target(files)}
             for key, lang in stated.items():
                 if lang not in self.languages:

@@ -25,6 +25,7 @@ from mtkit.text.source_prefix import merge_tags
 from mtkit.text.subword.import_tokenizer import import_pair, model_paths
 from mtkit.text.tokenizer import TokenizerPair, model_names
 from mtkit.text.train_tokenizer import train_pair
+from mtkit.text.vocab import NUM_TAGS
 
 FINGERPRINT = "fingerprint.json"  # hashes of the inputs of the tokenizer and of its files
 _SOURCES = {"config", "model", "init_from"}  # fields of fingerprint.json; it has one of them
@@ -210,7 +211,8 @@ def _with_tags(pair: TokenizerPair, recipe: Recipe) -> TokenizerPair:
             )
         if recipe.corpus.language_tokens and not languages:
             languages = recipe.corpus.languages
-            merge_tags(tags, languages)  # its error
+        if not pair.src.languages and (count := len(tags) + len(languages)) > NUM_TAGS:
+            raise ValueError(f"{count} tags and languages, and the tokenizer reserves {NUM_TAGS} tokens for them")
         return replace(pair, tags=tags, languages=languages)
     except ValueError as error:
         raise RecipeError(f"corpus.train: with those of training.init_from there are {error}") from error

@@ -135,6 +135,16 @@ def test_languages_without_training_text_are_refused(
     assert message in capsys.readouterr().err
 
 
+def test_more_languages_than_reserved_tokens_are_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpora = "".join(f"\n    - {{src: text.en, tgt: text.de, tgt_lang: l{number}}}" for number in range(31))
+    text = RECIPE.replace("\n    - {src: text.en, tgt: text.de}", f"\n    - {{src: text.en, tgt: text.de}}{corpora}")
+    (tmp_path / "toy.yaml").write_text(text.replace("corpus:\n", f"corpus:\n  root: {folder}\n"))
+    assert entry.execute(["preprocess", str(tmp_path / "toy.yaml"), "--run-dir", str(tmp_path / "run")]) == 78
+    assert "34 tags and languages, and the tokenizer reserves 32 tokens for them" in capsys.readouterr().err
+
+
 @pytest.mark.whole
 def test_a_direction_is_fine_tuned(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A direction is learned that the model has not seen."""
