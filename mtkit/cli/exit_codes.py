@@ -257,15 +257,15 @@ def _commands_with(option: str) -> list[str]:
 
 
 def _recipe_keys(option: str, options: Sequence[str], error: typer.BadParameter, *, exact: bool = False) -> str:
-    """Keys that an option of another program stands for, such as --epochs, if the command takes them; else nothing."""
+    """What to give for an option of another program, such as --epochs, that is a key here; empty if it is none."""
     from mtkit.recipe.sections import Recipe
     from mtkit.recipe.suggestions import keys_of_option
 
     takes_keys = error.ctx is not None and any("key=value" in str(each.metavar) for each in error.ctx.command.params)
-    sections = [] if takes_keys else ["search"] if "--set" in options else ["none"]
-    keys = keys_of_option(option, Recipe, sections, exact=exact)
     if takes_keys:
+        keys = keys_of_option(option, Recipe, exact=exact)
         return f"keys of a recipe are arguments: {' or '.join(f'{key}=VALUE' for key in keys)}" if keys else ""
+    keys = keys_of_option(option, Recipe, ["search"], exact=exact) if "--set" in options else []
     if own := [name for key in keys if (name := f"--{key.rpartition('.')[2].replace('_', '-')}") in options]:
         return f"give {own[0]}"
     if keys:

@@ -106,8 +106,7 @@ def keys_of_option(option: str, root: Any, sections: Sequence[str] = (), *, exac
     names = (f"{section}.{word}" for section in field_types(root))
     if found := of_sections(path for name in names if name in KEY_SYNONYMS for path in KEY_SYNONYMS[name].targets):
         return found
-    similar = "" if exact else _similar_keys(sections[0] if sections else "", word, root, {}, OPTION)
-    return of_sections(re.split(" or ", similar.partition("?")[0])) if similar else []
+    return [] if exact else of_sections(_nearest_keys(sections[0] if sections else "", word, root, {}, OPTION)[0])
 
 
 class _Entry(NamedTuple):
@@ -125,7 +124,15 @@ class _Entry(NamedTuple):
 
 
 def _similar_keys(section: str, name: str, root: Any, values: Mapping[str, Any], least: float) -> str:
-    """The keys and kinds whose words have most in common with a name, with a note; empty if none has enough.
+    """The nearest keys as a question, with their notes: "a.b or a.c? (with kind: x)"; empty if none is near enough."""
+    paths, notes = _nearest_keys(section, name, root, values, least)
+    return (f"{' or '.join(paths)}?" + (f" ({'; '.join(notes)})" if notes else "")) if paths else ""
+
+
+def _nearest_keys(
+    section: str, name: str, root: Any, values: Mapping[str, Any], least: float
+) -> tuple[list[str], list[str]]:
+    """The keys and kinds whose words have most in common with a name, and notes; none if they have less than `least`.
 
     Searched are all keys, also below kinds that are not chosen, the words of other toolkits, and the kinds. A part that
     many words have counts less, and another section counts less than the square of the similarity.
@@ -142,7 +149,7 @@ def _similar_keys(section: str, name: str, root: Any, values: Mapping[str, Any],
         scores[entry] = score if entry.path.partition(".")[0] == top or not top else OTHER_SECTION * score**2
     best = max(scores.values(), default=0.0)
     if best < least:
-        return ""
+        return [], []
     found = {
         entry.path: entry
         for entry in sorted(scores, key=lambda each: -has_path(root, each.path, values))
@@ -152,8 +159,7 @@ def _similar_keys(section: str, name: str, root: Any, values: Mapping[str, Any],
     paths = (selected or [*found])[:MAX_SUGGESTIONS]
     entry = found[paths[0]]
     notes = [f"with kind: {entry.kind}"] if entry.kind and not selected else []
-    notes += [entry.note] if entry.note else []
-    return f"{' or '.join(paths)}?" + (f" ({'; '.join(notes)})" if notes else "")
+    return paths, [*notes, *([entry.note] if entry.note else [])]
 
 
 @cache
