@@ -36,10 +36,9 @@ WITHOUT_EFFECT = frozenset(" ".join(_REASONS.values()).split())
 CONFIG_WITHOUT_EFFECT = frozenset({
     "_name_or_path", "_num_labels", "architectures", "bos_token_id", "chunk_size_feed_forward", "classif_dropout",
     "classifier_dropout", "decoder_layerdrop", "decoder_vocab_size", "dtype", "encoder_layerdrop",
-    "extra_pos_embeddings",
-    "finetuning_task", "gradient_checkpointing", "id2label", "init_std", "initializer_factor",
-    "initializer_range", "is_decoder_only_model", "label2id", "model_type", "n_positions", "name_or_path",
-    "num_hidden_layers", "num_labels", "output_past", "problem_type", "return_dict", "sep_token_id",
+    "extra_pos_embeddings", "finetuning_task", "gradient_checkpointing", "id2label", "init_std",
+    "initializer_factor", "initializer_range", "is_decoder_only_model", "label2id", "model_type", "n_positions",
+    "name_or_path", "num_hidden_layers", "num_labels", "output_past", "problem_type", "return_dict", "sep_token_id",
     "tokenizer_class", "torch_dtype", "torchscript", "use_bfloat16", "use_return_dict",
 })  # fmt: skip
 # and values without effect of settings that mtkit does not have; null has none either
@@ -86,6 +85,8 @@ def search_config(
         generation: of generation_config.json.
         tgt: tokenizer of the target side.
         has_output_bias: the import excludes tokens from the softmax by a bias, see `renormalises`.
+
+    All other keys of `model` are to be read before: those that nothing has read are among the sentences.
 
     Raises:
         DataError: a setting has a value that mtkit does not compute.

@@ -93,9 +93,11 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
     generation = folder.optional_table(GENERATION)
     weight_names = list(architecture.weights(config))
     tgt, has_output_bias = tokenizers.pair.tgt, any(each.ours == _OUTPUT_BIAS for each in weight_names)
-    particular, longest = [*architecture.notes(fields, direction)], fields.get("max_position_embeddings", int, 1024)
-    search, notes = search_config(fields, generation, tgt, has_output_bias=has_output_bias)
-    notes += [*particular, *folder.left_out()]
+    longest = fields.get("max_position_embeddings", int, 1024)
+    usage = list(architecture.notes(fields, direction))
+    # the last to read config.json: it names the keys that nothing has read
+    search, left_out = search_config(fields, generation, tgt, has_output_bias=has_output_bias)
+    notes = [*left_out, *usage, *folder.left_out()]
     licence = folder.card().get("license")
     metadata = ModelMetadata(
         src_lang=src_lang,
