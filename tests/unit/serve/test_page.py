@@ -33,6 +33,11 @@ def test_each_language_has_all_texts_with_their_places(code: str) -> None:
     assert len(equal) < 10, equal
 
 
+def test_texts_that_the_server_fills_in_have_no_placeholders() -> None:
+    filled = {key: LANGUAGES["en"].get(key, "") for key in re.findall(r"\{\{(\w+)\}\}", INDEX)}
+    assert {key for key, text in filled.items() if placeholders(text)} == set()
+
+
 def test_each_text_is_used_and_each_used_text_exists() -> None:
     scripts = "\n".join(SCRIPTS.values())
     flags = re.search(r"FLAGS = \[(.*?)\]", scripts)
