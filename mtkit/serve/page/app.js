@@ -88,11 +88,9 @@ function showAnswer(answer, isWhole) {
   spoken = answer.source;
   translation.classList.toggle("old", !isWhole);
   const changed = showSentences(sentences);
-  const sides = [[text, spoken], [byId("mirror"), spoken], [translation, target.value]];
-  sides.forEach(([element, code], index) => {
-    element.lang = languageTag(code);
-    element.dir = answer.rightToLeft[index === 2 ? 1 : 0] ? "rtl" : "ltr";
-  });
+  const [from, to] = answer.rightToLeft.map((isRightToLeft) => (isRightToLeft ? "rtl" : "ltr"));
+  const sides = [[text, spoken, from], [byId("mirror"), spoken, from], [translation, target.value, to]];
+  sides.forEach(([element, code, dir]) => Object.assign(element, { lang: languageTag(code), dir }));
   const share = formatNumber(Math.round(answer.detected));
   if (answer.detected !== null) source.options[0].textContent = t("detected", { language: nameOf(spoken), share });
   const length = sentences.reduce((sum, each) => sum + each.source.length, 0);
@@ -108,14 +106,18 @@ function showAnswer(answer, isWhole) {
   }, ANNOUNCED);
 }
 
+// Forget a detected language: the text is in the chosen one, or in one that the next answer names.
+function forgetDetected() {
+  spoken = source.value === "auto" ? "" : source.value;
+  source.options[0].textContent = t("detect");
+}
+
 function showNothing() {
   sentences = [];
-  spoken = source.value === "auto" ? "" : source.value;
+  forgetDetected();
   translation.classList.remove("old");
   showSentences([]);
-  mirrorText();
   text.dir = byId("mirror").dir = "auto";
-  source.options[0].textContent = t("detect");
   showStatus("");
   byId("copy").disabled = true;
   showModels();
@@ -259,7 +261,7 @@ async function start() {
     const codes = languages.map(({ code }) => code).sort(byName);
     fill(source, ["auto", ...codes], (code) => (code === "auto" ? t("detect") : nameOf(code)), known(state.source, ["auto", ...codes]) ?? "auto");
     before = source.value;
-    spoken = source.value === "auto" ? "" : source.value;
+    forgetDetected();
     showTargets();
     target.value = known(state.target, [...target.options].map(({ value }) => value)) ?? target.value;
     showModels(state.model);
@@ -311,8 +313,7 @@ text.addEventListener("input", () => {
 source.addEventListener("change", () => {
   const old = before;
   before = source.value;
-  spoken = source.value === "auto" ? "" : source.value;
-  source.options[0].textContent = t("detect");
+  forgetDetected();
   showTargets(source.value === target.value ? old : target.value);
   restart();
 });
@@ -324,8 +325,8 @@ model.addEventListener("change", restart);
 byId("swap").addEventListener("click", () => {
   const [from, to] = [target.value, spoken];
   if (sentences.length) text.value = translation.textContent;
-  source.value = before = spoken = from;
-  source.options[0].textContent = t("detect");
+  source.value = before = from;
+  forgetDetected();
   showTargets(to);
   showText();
   restart();

@@ -2,7 +2,7 @@
 
 import { formatNumber, t } from "./interface.js";
 
-export class AnswerError extends Error {
+class AnswerError extends Error {
   constructor(message, status, retryAfter) {
     super(message);
     this.status = status;

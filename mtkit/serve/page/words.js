@@ -91,7 +91,7 @@ function makeSentence(string, { confidence, flags }) {
 const FLAGS = ["limit", "missing", "numbers", "repetition", "short", "terms"]; // that people can do something about
 
 // The numbers of the sentence and the word of an element of the translation; null of another element.
-export function placeOf(element) {
+function placeOf(element) {
   if (!element?.classList.contains("word")) return null;
   const sentence = elements.findIndex((each) => each.element === element.parentElement);
   return sentence < 0 ? null : { sentence, word: elements[sentence].words.indexOf(element) };
