@@ -13,8 +13,8 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from mtkit.documents.unit import is_spaced
 from mtkit.text.marked import Mark, Marked, join_marked
+from mtkit.text.spans import is_spaced
 
 _BRANCHES = r"plural|select|selectordinal"
 _BEGINNING = re.compile(rf"\{{\s*[\w.-]+\s*,\s*(?:{_BRANCHES}|choice)\s*,")

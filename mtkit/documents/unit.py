@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mtkit.text.marked import Mark, Marked
+from mtkit.text.spans import is_spaced
 
-_KANA = "\u3040"  # from here on, scripts without spaces between words
 _MAX_OPAQUE = 1000  # characters to which more are added, so that time is linear
 _GAP = re.compile(" ?[-+/,;:|·×→–—]? ?")  # between two pieces of code; no format has escapes for these
 
@@ -71,11 +71,6 @@ class TextUnit:
             last = text[-1:] or last
             names.add(mark.name)
         return "".join(written)
-
-
-def is_spaced(char: str) -> bool:
-    """Return whether a space separates a character from the words beside it."""
-    return char.isalnum() and char < _KANA
 
 
 def joined_surrogates(text: str) -> str:

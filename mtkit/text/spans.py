@@ -77,6 +77,7 @@ _STRAIGHT = str.maketrans(dict.fromkeys("“”„‟«»", '"') | dict.fromkeys
 _STRAIGHT_QUOTE = re.compile(r"(?P<opening>(?<![^\s(\[])[\"'])|[\"']")
 _TYPOGRAPHIC = {'"': "“”", "'": "‘’"}
 _STOPS = (".", "。", "।")
+FIRST_KANA = "\u3040"  # from here to Hangul scripts are mostly written without spaces
 
 
 def find_spans(text: str) -> list[Span]:
@@ -141,6 +142,11 @@ def _foreign_words(text: str, taken: list[Span]) -> list[Span]:
         if len(match[0]) > 1
         and not any(match.start() < span.end for span in taken[: bisect_right(starts, match.end() - 1)][-1:])
     ]
+
+
+def is_spaced(char: str) -> bool:
+    """Return whether a character is a letter or digit of a script with spaces between words."""
+    return char.isalnum() and char < FIRST_KANA
 
 
 def missing_spans(spans: Sequence[Span], hyp: str) -> list[Span]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.text.normalise import SPACE_MARK
+from mtkit.text.spans import is_spaced
 
 
 def words_of(tokens: Sequence[str]) -> list[int]:
@@ -135,7 +136,6 @@ def moved_pairs(
 MIN_SHARE = 0.9
 MIN_SHARE_OF_WORDS = 0.5
 MAX_GAP = 1  # tokens inside a stretch that attend to something else
-FIRST_KANA = "\u3040"  # from here to Hangul scripts are mostly written without spaces
 SIGNS_OF_SPANS = "_/@%{}<>$#=&+-:'"
 
 
@@ -212,4 +212,4 @@ def _is_inside_word(text: str, index: int) -> bool:
     Those are letters and digits of scripts with spaces between words, and the signs of URLs, placeholders and tags.
     """
     pair = text[index - 1], text[index]
-    return all((c.isalnum() and c < FIRST_KANA) or c in SIGNS_OF_SPANS for c in pair)
+    return all(is_spaced(c) or c in SIGNS_OF_SPANS for c in pair)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.text.normalise import SPACE_MARK
-from mtkit.text.spans import Span
-from mtkit.translate.alignment import FIRST_KANA, Aligned
+from mtkit.text.spans import FIRST_KANA, Span, is_spaced
+from mtkit.translate.alignment import Aligned
 
 _SIGNS = "%‰°€$£¥§#+=~@"  # beside a span without a space they belong to it
 _BRACKETS = frozenset(("()", "[]", "{}", '""', "''", "“”", "„“", "‘’", "‚‘", "«»", "**", "__", "~~", "||"))
@@ -146,18 +146,13 @@ def _range(aligned: Aligned, word: tuple[int, int]) -> tuple[int, int] | None:
 def _with_signs(text: str, start: int, end: int) -> tuple[int, int]:
     """A span with the signs and letters that touch it, and brackets around both."""
     is_tag = text[start] == "<"  # words stand beside it
-    while start > 0 and (text[start - 1] in _SIGNS or (not is_tag and _is_letter(text[start - 1]))):
+    while start > 0 and (text[start - 1] in _SIGNS or (not is_tag and is_spaced(text[start - 1]))):
         start -= 1
-    while end < len(text) and (text[end] in _SIGNS or (not is_tag and _is_letter(text[end]))):
+    while end < len(text) and (text[end] in _SIGNS or (not is_tag and is_spaced(text[end]))):
         end += 1
     while start > 0 and end < len(text) and text[start - 1] + text[end] in _BRACKETS:
         start, end = start - 1, end + 1
     return start, end
-
-
-def _is_letter(character: str) -> bool:
-    """Return whether a character beside a span makes one word of both, in scripts with spaces between words."""
-    return character.isalnum() and character < FIRST_KANA
 
 
 def _insert(tokens: Sequence[str], pieces: Sequence[SpanPiece]) -> tuple[list[str], NDArray[np.intp]]:
