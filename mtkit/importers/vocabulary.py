@@ -153,11 +153,10 @@ class ForeignVocabulary:
         for number, token in self.added.items():
             if number in roles or number == unk or number in self.codes.values():
                 continue
-            if token.is_special:
-                hidden.append(number)
-            if not _NO_TEXT.fullmatch(token.name) and not (token.is_special and number < len(self.names)):
+            is_found = not _NO_TEXT.fullmatch(token.name) and not (token.is_special and number < len(self.names))
+            if is_found:
                 added.append(number)
-            elif number not in hidden:
+            if token.is_special or not is_found:
                 hidden.append(number)
         try:
             return TokenList(
@@ -179,7 +178,7 @@ class ForeignVocabulary:
     def tokenizer(self, tokens: TokenList) -> Tokenizer:
         """The sentencepiece model with the ids of a list; DataError if it is damaged, or of another model."""
         with sentencepiece_errors(self.model_path):
-            pieces = _pieces_of(self.model)
+            pieces = _all_pieces(self.model)
             tokenizer = Tokenizer(with_vocabulary(self.model, tokens))
         share = len(set(pieces) & set(tokens.tokens)) / max(1, len(pieces))
         if share < MIN_SHARE:
@@ -274,7 +273,8 @@ def sentencepiece_errors(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: damaged, cut off, or no sentencepiece model; copy it again") from error
 
 
-def _pieces_of(model: bytes) -> list[str]:
+def _all_pieces(model: bytes) -> list[str]:
+    """The pieces of the content of a sentencepiece model by id; RuntimeError if it is damaged."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     return list(processor.id_to_piece(list(range(processor.get_piece_size()))))
 
@@ -287,7 +287,7 @@ def read_pieces(folder: ForeignFolder, model: str) -> list[str]:
         DataError: it is damaged.
     """
     with sentencepiece_errors(folder.path / model):
-        return _pieces_of(folder.bytes(model))
+        return _all_pieces(folder.bytes(model))
 
 
 def listed_vocabulary(folder: ForeignFolder, model: str, languages: Sequence[str]) -> ForeignVocabulary:
