@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mtkit.corpus.order.batch import collate_source
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.comparison import compare
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
@@ -16,11 +15,12 @@ from mtkit.model_folder.folder import LoadedModel
 from mtkit.pipeline.open_run import Run
 from mtkit.plot.curves import plot_curves
 from mtkit.plot.figure import BleuByLength, LengthGroup, draw_bleu_by_length, is_installed, plot_attention
-from mtkit.search.interface import SearchRequest
+from mtkit.search.hypothesis import SentenceRequest
 from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
-from mtkit.translate.engine import special_ids
+from mtkit.translate.engine import Engine, StartedEngine, special_ids
 from mtkit.translate.load import read_translation_model
+from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.reference_text import prefix_ids
 
 LENGTH_GROUPS = 5
@@ -125,16 +125,20 @@ def plot_sentence_attention(model: Path, sentence: str, output: Path, *, prefix:
     ids_with_meaning = special_ids(
         loaded.tokenizers.tgt, allow_unknown=config.allow_unknown, copy_ids=loaded.tokenizers.copy_ids("tgt")
     )
-    search = config.build(ids_with_meaning, with_attention=True)
-    source = collate_source([ids], loaded.tokenizers.src.vocab)
-    best = search(loaded.model, SearchRequest.of(source, torch.tensor([config.max_length.of(len(ids) + 1)])))[0][0]
+    ids.append(loaded.tokenizers.src.vocab.eos)
+    engine: Engine = ModelEngine([loaded.model], compute_type="float32", rewrite=False)
+    if start := prefix.tgt_ids(loaded.tokenizers):
+        engine = StartedEngine(engine, start)
+    token_bytes = loaded.tokenizers.tgt.token_bytes()
+    search = engine.make_search(config, ids_with_meaning, token_bytes, with_scores=True)
+    best = search([SentenceRequest(source=ids, max_length=config.max_length.of(len(ids)))])[0][0]
     if not best.tokens:
         raise UsageError(f"{loaded.folder}: no attention to draw: the translation of {sentence[:80]!r} is empty")
     if best.attention is None:
         raise UsageError(f"{loaded.folder}: no attention to draw; a model of kind {loaded.metadata.model.kind}")
-    src = loaded.tokenizers.src.ids_to_tokens([*ids, loaded.tokenizers.src.vocab.eos])
+    src = loaded.tokenizers.src.ids_to_tokens(ids)
     hyp = loaded.tokenizers.tgt.ids_to_tokens(best.tokens)
-    plot_attention(best.attention.float().numpy(), src, hyp, output, title=_attention_title(loaded))
+    plot_attention(best.attention, src, hyp, output, title=_attention_title(loaded))
 
 
 def _attention_title(loaded: LoadedModel) -> str:

@@ -385,9 +385,9 @@ def load_scorer(
     engine = load_engine(stored, compute_type=compute_type, device=device, rewrite=rewrite)
     max_length = min(model.metadata.max_source_length for model in stored)
     tokenizers = stored[0].tokenizers
+    stored[0].metadata.direction(options.source_prefix)  # its errors
     if start := options.source_prefix.tgt_ids(tokenizers):
         engine = StartedEngine(engine, start)
-    stored[0].metadata.direction(options.source_prefix)  # its errors
     options.source_prefix.check_tag(tokenizers, requires_tag=stored[0].metadata.requires_tag)
     return partial(
         score_lines,

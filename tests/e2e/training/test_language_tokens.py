@@ -90,6 +90,18 @@ def test_one_folder_has_all_directions(folder: Path, capsys: pytest.CaptureFixtu
         assert sums[0] > sums[1] + 100
 
 
+def test_the_picture_has_no_tokens_of_languages(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+    monkeypatch.setattr("mtkit.pipeline.plots.plot_attention", lambda *a, **_: drawn.append(a))
+    words = ["plot", str(folder / "run"), "--attention", LINES[5], "-o", str(tmp_path / "map.png")]
+    assert entry.execute(words) == 0
+    ((weights, src, hyp, _),) = drawn
+    assert hyp == [f"\u2581{word}" for word in TEXTS["de"][5].split()]
+    assert weights.shape == (len(hyp), len(src))
+
+
 def test_its_directions_are_served(folder: Path) -> None:
     metadata = read_metadata(folder / "run" / "model")
     pairs = [(source, target) for source, target, _ in _directions(metadata)]
