@@ -111,7 +111,7 @@ def check(before: str, after: str) -> None:
     assert new.tags == old.tags
     assert sorted(new.kept) == sorted(old.kept)
     assert not new.empty, f"empty: {new.empty}"
-    assert Counter(new.text.upper().split()).total() >= Counter(old.text.split()).total() - 2  # no words are lost
+    assert len(new.text.split()) >= len(old.text.split()) - 2  # no words are lost
 
 
 @pytest.mark.parametrize("tags", range(1, 6))
