@@ -208,17 +208,17 @@ class MetricChoice:
 
     Attributes:
         metrics: requested metrics by name, except those that count words by spaces where the script has none.
-        left_out: a sentence for the user about each of the others, and about lower-casing.
+        remarks: sentences for the user about each of the others, and about lower-casing.
     """
 
     metrics: dict[MetricName, Metric]
     tokenizer: TokenizerChoice
-    left_out: tuple[str, ...]
+    remarks: tuple[str, ...]
 
     @property
     def notes(self) -> list[str]:
         """Sentences for the user about the tokenizer, the metrics that are left out, and the lines counted so far."""
-        return [note for metric in self.metrics.values() for note in metric.notes] + [*self.left_out]
+        return [note for metric in self.metrics.values() for note in metric.notes] + [*self.remarks]
 
 
 def choose_metrics(
@@ -243,15 +243,15 @@ def choose_metrics(
     """
     tokenizer = choose_tokenizer((line for ref in refs for line in ref), tgt_lang, tokenize)
     metrics: dict[MetricName, Metric] = {}
-    left_out = []
+    remarks = []
     for name in names:
         try:
             metrics[name] = load_class(METRICS[name].builds)(tokenizer, tgt_lang or "en", lowercase)
         except UnsuitableMetricError as error:
-            left_out.append(str(error))
-    if lowercase:
-        left_out.append("scores are lower-cased: capitals of translations and references are ignored")
-    return MetricChoice(metrics, tokenizer, tuple(left_out))
+            remarks.append(str(error))
+    if lowercase and metrics:
+        remarks.append("scores are lower-cased: capitals of translations and references are ignored")
+    return MetricChoice(metrics, tokenizer, tuple(remarks))
 
 
 def moses_tokens(lines: Sequence[str], lang: str) -> list[str]:

@@ -138,8 +138,9 @@ def test_copies_normal_forms_and_lost_bytes_are_reported() -> None:
 
 def test_metrics_that_all_do_not_suit_the_script() -> None:
     thai = ["สวัสดีชาวโลก", "วันนี้อากาศดี"]
-    with pytest.raises(DataError, match="TER is left out"):
-        compare({"a": thai}, [thai], ["ter"])
+    with pytest.raises(DataError, match="TER is left out") as caught:
+        compare({"a": thai}, [thai], ["ter"], lowercase=True)
+    assert "lower-cased" not in str(caught.value)  # there is no score
 
 
 def test_the_settings_of_a_report_extend_those_of_a_recipe() -> None:
