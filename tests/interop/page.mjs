@@ -263,6 +263,23 @@ await check("documents with progress", async (expect) => {
   for (let left = 3; left > 0; left -= 1) await page.locator("#documents .icon").first().click();
   expect(await page.locator("#documents").isHidden(), "lines stay");
 });
+await check("a document goes on when the server answers again", async (expect) => {
+  const other = await open();
+  const [errorsBefore, asked] = [errors.length, []];
+  await other.route("**/documents", (route) =>
+    asked.push("file") === 1 ? route.fulfill({ status: 503, headers: { "Retry-After": "1" }, json: { error: "busy" } }) : route.continue());
+  await other.route("**/documents/*", (route) => (asked.push("progress") === 3 ? route.abort() : route.continue()));
+  await other.setInputFiles("#file", { name: "a.html", mimeType: "text/html", buffer: Buffer.from("<p>the dog</p>") });
+  const note = (words) => other.waitForFunction((each) => document.querySelector("#documents .note").textContent.includes(each), words);
+  await note("The server is busy. Trying again in 1 s");
+  await note("The server does not answer. Trying again in 5 s");
+  await other.locator("#documents a").waitFor();
+  expect((await other.textContent("#documents .note")) === "", await other.textContent("#documents .note"));
+  expect(String(asked).startsWith("file,file,progress,progress"), `${asked}`);
+  const caused = errors.splice(errorsBefore); // the browser names both failures
+  expect(caused.length === 2 && caused.every((each) => each.startsWith("Failed to load")), `${caused}`);
+  await other.context().close();
+});
 await check("copy, clear, exchange", async (expect) => {
   await type(page, "a dog");
   const before = await translation(page);

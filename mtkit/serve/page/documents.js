@@ -40,16 +40,20 @@ async function translateFile(file, fields) {
   const body = new FormData();
   body.append("file", file);
   Object.entries(fields).forEach(([name, value]) => body.append(name, value));
-  try {
-    let state = await ask("documents", { body });
-    update(state);
-    while (!state.done && !state.error) {
-      await new Promise((resolve) => setTimeout(resolve, POLL));
-      state = await ask(`documents/${state.id}`);
+  let state = {};
+  while (!state.done && !state.error) {
+    let wait = POLL;
+    try {
+      state = await (state.id ? ask(`documents/${state.id}`) : ask("documents", { body }));
       update(state);
+    } catch (error) {
+      // a file is not sent again without an answer: the browser may be unable to read it, the server to take it
+      const isTriedAgain = error.retryAfter && (state.id || error.status);
+      if (isTriedAgain) wait = 1000 * error.retryAfter;
+      else state = { error: error.message };
+      update(isTriedAgain ? { ...state, busy: error.message } : state);
     }
-  } catch (error) {
-    update({ error: error.message });
+    await new Promise((resolve) => setTimeout(resolve, wait));
   }
 }
 
@@ -75,10 +79,11 @@ function addDocument(name) {
   item.append(element("span", { className: "name", textContent: name }), bar, note, remove);
   list.prepend(item);
   list.hidden = false;
-  return ({ lines, translated, done, path, error }) => {
+  return ({ lines, translated, done, path, error, busy }) => {
     if (lines) [bar.max, bar.value] = [lines, translated];
-    if (lines) note.textContent = t("lines", { translated: formatNumber(translated), lines: formatNumber(lines) });
-    if (error) [note.textContent, note.className] = [error, "note error"];
+    const progress = lines ? t("lines", { translated: formatNumber(translated), lines: formatNumber(lines) }) : t("waiting");
+    note.textContent = error ?? busy ?? progress;
+    note.classList.toggle("error", Boolean(error));
     if (!done && !error) return;
     bar.remove();
     remove.hidden = false;
