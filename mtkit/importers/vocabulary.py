@@ -75,18 +75,21 @@ def read_added_tokens(folder: ForeignFolder) -> dict[int, AddedToken]:
         DataError: a file is damaged, or has a token that is found by another rule than its name.
     """
     added: dict[int, AddedToken] = {}
-    listed: list[Any] = [
-        {**value, "id": int(key)} if isinstance(value, dict) and key.isdecimal() else None
-        for key, value in folder.optional_table(TOKENIZER_SETTINGS).get("added_tokens_decoder", dict, {}).items()
+    settings, tokenizer = folder.optional_table(TOKENIZER_SETTINGS), folder.optional_table(TOKENIZER)
+    listed: list[tuple[str, Any]] = [  # where it stands, and the token
+        (
+            f"{settings.path}: added_tokens_decoder",
+            {**value, "id": int(key)} if isinstance(value, dict) and key.isdecimal() else key,
+        )
+        for key, value in settings.get("added_tokens_decoder", dict, {}).items()
     ]
-    listed += folder.optional_table(TOKENIZER).get("added_tokens", list, [])
-    path = folder.path / TOKENIZER
-    for each in listed:
+    listed += [(f"{tokenizer.path}: added_tokens", each) for each in tokenizer.get("added_tokens", list, [])]
+    for place, each in listed:
         if not isinstance(each, dict) or type(each.get("id")) is not int or not isinstance(each.get("content"), str):
-            raise DataError(f"{path}: added_tokens: {shown(each)} is no token; copy it again")
+            raise DataError(f"{place}: {shown(each)} is no token; copy it again")
         name, flags = each["content"], [key for key in ("single_word", "lstrip", "rstrip") if each.get(key)]
         if flags and not _NO_TEXT.fullmatch(name):
-            raise DataError(f"{path}: added_tokens: {shown(name)} has {flags[0]}, which mtkit does not compute")
+            raise DataError(f"{place}: {shown(name)} has {flags[0]}, which mtkit does not compute")
         added[each["id"]] = AddedToken(name, bool(each.get("special")))
     for key, value in folder.optional_table(ADDED).values.items():
         if type(value) is not int:

@@ -401,7 +401,7 @@ REFUSED: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "a token inside words": (
         "marian",
         set_keys("tokenizer_config.json", added_tokens_decoder={"900": {"content": "x", "single_word": True}}),
-        "'x' has single_word, which mtkit does not compute",
+        r"tokenizer_config\.json: added_tokens_decoder: 'x' has single_word, which mtkit does not compute",
     ),
 }  # fmt: skip
 
