@@ -45,7 +45,7 @@ from mtkit.signals import SignalReceived, describe
 
 MAX_MESSAGE_LINES = 12
 MAX_NAMED = 3  # commands in a message
-MISSPELT = 0.8  # similarity of letters at which an option is taken for misspelt
+MISSPELT, ALIKE = 0.8, 0.7  # similarity of letters at which an option is named: at once, and if nothing else is known
 
 _TRAINING_HINT = (
     "reduce training.batch_tokens (raise training.micro_batches by the same factor to keep the size of an update) or "
@@ -245,7 +245,7 @@ def _no_such_option(option: str, error: typer.BadParameter) -> str:
         )
     if len(option) > 3 and (keys := _recipe_keys(option, options, error)):
         return f"{problem}; {keys}"
-    match = difflib.get_close_matches(option, options, n=1, cutoff=0.7)
+    match = difflib.get_close_matches(option, options, n=1, cutoff=ALIKE)
     return problem + (f"; did you mean {match[0]}?" if match else "")
 
 
