@@ -83,7 +83,7 @@ def bench(
     """
     stored = read_translation_model(model)
     metadata = stored.metadata
-    prefix_ids(stored, prefix)  # its errors
+    metadata.direction(prefix), prefix_ids(stored, prefix)  # their errors
     with tempfile.TemporaryDirectory() as temporary:
         exported = Path(temporary) / "exported"
         if grid.peer is not None:

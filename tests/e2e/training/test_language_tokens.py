@@ -109,18 +109,16 @@ def test_its_directions_are_served(folder: Path) -> None:
     assert pairs == [("en", "de"), ("en", "xx"), ("de", "en"), ("de", "xx"), ("xx", "en"), ("xx", "de")]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--tgt-lang", "fr"], "--tgt-lang fr: the model has the languages de, en, xx"),
-        (["--src-lang", "fr"], "--src-lang fr: the model has the languages de, en, xx"),
-    ],
-)
+@pytest.mark.parametrize("option", ["--src-lang", "--tgt-lang"])
+@pytest.mark.parametrize("command", ["translate", "score", "bench", "finetune"])
 def test_other_languages_are_refused(
-    folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, command: str, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert entry.execute(["translate", str(folder / "run"), str(folder / "text.en"), *words]) == 2
-    assert message in capsys.readouterr().err
+    src, tgt = str(folder / "text.en"), str(folder / "text.de")
+    texts = {"translate": [src], "score": ["--src", src, "--ref", tgt], "bench": [src]}
+    words = texts.get(command, [src, tgt, "-o", str(tmp_path / "tuned")])
+    assert entry.execute([command, str(folder / "run"), *words, option, "fr"]) == 2
+    assert f"{option} fr: the model has the languages de, en, xx" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
