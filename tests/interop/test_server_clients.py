@@ -123,7 +123,7 @@ print(json.dumps([one.text, one.detected_source_lang, [each.text for each in man
     assert "not supported" in error
 
 
-def test_deepl_multilingual_glossaries(server: Server, tmp_path: Path) -> None:
+def test_deepl_multilingual_glossaries(server: Server) -> None:
     program = """
 import deepl
 client = deepl.DeepLClient("some-key", server_url=url)

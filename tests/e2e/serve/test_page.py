@@ -41,7 +41,14 @@ def test_models_by_name(server: Server) -> None:
 
 
 def test_beginnings_are_of_sentences(server: Server) -> None:
-    for wrong in ({"source": "a"}, "text", [["a", "b"]], [{"source": 1, "beginning": "a"}]):
+    of_list = "choices: a list of objects is expected"
+    for wrong, words in (
+        ({"source": "a"}, of_list),
+        ("text", of_list),
+        ([["a", "b"]], of_list),
+        ([{"source": "a"}], "beginning is missing"),
+        ([{"source": 1, "beginning": "a"}], "source: a text is expected"),
+    ):
         response = server.client.post("/sentences", json={**FIELDS, "choices": wrong})
         assert response.status_code == 400, wrong
-        assert "a list of objects" in response.text or "is missing" in response.text or "a text" in response.text
+        assert words in response.json()["error"], wrong
