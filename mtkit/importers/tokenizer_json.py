@@ -27,6 +27,7 @@ from mtkit.text.subword.protobuf import (
 )
 
 _MODEL_NUMBERS = {"Unigram": 1, "BPE": 2}  # TrainerSpec.model_type
+_BYTE_FALLBACK = 35  # field of TrainerSpec
 _CHARSMAP, _ADD_PREFIX, _REMOVE_SPACES, _ESCAPE_SPACES = 2, 3, 4, 5  # fields of NormalizerSpec
 _SECTIONS = {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor"}
 _SECTIONS |= {"decoder", "model"}
@@ -75,7 +76,9 @@ def sentencepiece_of(fields: Fields) -> tuple[bytes, list[str]]:
         return PieceType.BYTE if has_bytes and _BYTE.fullmatch(piece) else PieceType.NORMAL
 
     content = b"".join(piece_field(text, score, kind(text)) for text, score in pieces)
-    trainer = number_field(MODEL_TYPE, _MODEL_NUMBERS[model["type"]]) + (number_field(35, 1) if has_bytes else b"")
+    trainer = number_field(MODEL_TYPE, _MODEL_NUMBERS[model["type"]]) + (
+        number_field(_BYTE_FALLBACK, 1) if has_bytes else b""
+    )
     return content + bytes_field(TRAINER_SPEC, trainer) + bytes_field(NORMALIZER_SPEC, normaliser), [
         text for text, _ in pieces
     ]

@@ -222,7 +222,10 @@ class _Reader:
         return items
 
     def _stored(self, description: tuple[Any, ...]) -> NDArray[Any]:
-        """The storage of a persistent id: ("storage", type, key, device, number of elements), before 1.6 and None."""
+        """The storage of a persistent id: ("storage", type, key, device, number of elements).
+
+        Before torch 1.6 one more item describes a view, a part of another storage; it is None for a whole one.
+        """
         kind, storage, key, _, count, *view = description
         if any(view) or type(count) is not int or count < 0:
             raise ValueError("no storage, or a part of one")

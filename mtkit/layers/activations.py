@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+# gelu_tanh is the approximation of GELU by tanh, in GPT-2 and T5 1.1 (Hendrycks and Gimpel 2016, sec. 2,
+# https://arxiv.org/abs/1606.08415)
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
