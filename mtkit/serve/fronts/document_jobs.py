@@ -171,7 +171,7 @@ class DocumentJobs:
                 await self._translate(job)
             job.is_done = True
         except (MtkitError, RequestError) as error:
-            job.error = str(error).replace(str(job.source), job.name)
+            job.error = str(error).replace(str(job.source), job.name).replace(str(job.output), job.output_name)
         except TimeoutError:
             job.error = f"{job.name}: its translation takes more than {JOB_SECONDS // 3600} hours; divide the document"
         except asyncio.CancelledError:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 from starlette.datastructures import UploadFile
 
+from mtkit.errors import ReadWriteError
 from mtkit.serve.clients import RequestError
 from mtkit.serve.core import Direction, LineResult, RequestOptions, TranslationService
 from mtkit.serve.fronts import document_jobs
@@ -119,6 +120,18 @@ def test_a_document_that_takes_too_long_is_refused(service: UpperCase, monkeypat
         return turns
 
     assert asyncio.run(run()) > 20
+
+
+def test_an_error_of_writing_names_the_translation_and_no_folder_of_the_server(service: UpperCase) -> None:
+    async def run() -> None:
+        jobs = DocumentJobs(cast(TranslationService, service))
+        job = await jobs.start(upload(), DIRECTION, OPTIONS)
+        service.error = ReadWriteError(f"{job.output}: cannot be written: no space left on device")
+        with pytest.raises(RequestError, match=r"^a\.de\.md: cannot be written: no space left on device$"):
+            await jobs.finish(job)
+        await jobs.close()
+
+    asyncio.run(run())
 
 
 def test_the_end_of_a_server_ends_its_documents(service: UpperCase, monkeypatch: pytest.MonkeyPatch) -> None:
