@@ -115,7 +115,7 @@ class ModelMetadata:
         stated = {"--src-lang": prefix.src_lang, "--tgt-lang": prefix.tgt_lang}
         for option, lang in stated.items():
             if lang is not None and lang not in (self.languages or [own[option]]):
-                has = f"has {own[option]} alone"
+                has = f"translates {'from' if option == '--src-lang' else 'to'} {own[option]} alone"
                 if self.languages:
                     has = f"has the languages {', '.join(sorted(self.languages))}"
                 elif lang in self.tags:

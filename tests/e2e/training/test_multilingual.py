@@ -102,6 +102,15 @@ def test_the_tag_chooses_the_language(tagged: Path, capsys: pytest.CaptureFixtur
     assert not set(hyps[0]) & set(hyps[1])
 
 
+@pytest.mark.parametrize(
+    ("option", "lang", "message"),
+    [("--src-lang", "fr", "translates from en alone"), ("--tgt-lang", "de", "chooses the language by a tag: --tag de")],
+)
+def test_languages_of_a_model_with_tags(tagged: Path, option: str, lang: str, message: str, capsys) -> None:
+    assert entry.execute(["translate", str(tagged / "run"), str(tagged / "text.en"), option, lang]) == 2
+    assert f"{option} {lang}: the model {message}" in capsys.readouterr().err
+
+
 def test_scores_are_those_of_the_translation(tagged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, src, hyps = str(tagged / "run"), str(tagged / "text.en"), tmp_path / "hyps"
     assert entry.execute(["translate", run, src, "--tag", "xx", "--jsonl", "-o", str(hyps)]) == 0
