@@ -257,7 +257,7 @@ def _commands_with(option: str) -> list[str]:
 
 
 def _recipe_keys(option: str, options: Sequence[str], error: typer.BadParameter, *, exact: bool = False) -> str:
-    """What to give for an option of another program, such as --epochs, that is a key here; empty if it is none."""
+    """The advice for an option of another program, such as --epochs, that is a key here; empty if it is none."""
     from mtkit.recipe.sections import Recipe
     from mtkit.recipe.suggestions import keys_of_option
 

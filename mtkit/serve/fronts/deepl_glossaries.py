@@ -149,7 +149,7 @@ def name_of(fields: RequestFields) -> str:
 
 
 class DeepLFront(Front):
-    """What both versions have: title, fields, errors, and glossaries."""
+    """The part that both versions have: title, fields, errors, and glossaries."""
 
     title = "DeepL"
     error_schema = "Message", record(message=TEXT)
