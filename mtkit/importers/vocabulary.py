@@ -75,7 +75,7 @@ def read_added_tokens(folder: ForeignFolder) -> dict[int, AddedToken]:
         DataError: a file is damaged, or has a token that is found by another rule than its name.
     """
     added: dict[int, AddedToken] = {}
-    settings, tokenizer = folder.optional_table(TOKENIZER_SETTINGS), folder.optional_table(TOKENIZER)
+    settings, fast = folder.optional_table(TOKENIZER_SETTINGS), folder.optional_table(TOKENIZER)
     listed: list[tuple[str, Any]] = [  # where it stands, and the token
         (
             f"{settings.path}: added_tokens_decoder",
@@ -83,7 +83,7 @@ def read_added_tokens(folder: ForeignFolder) -> dict[int, AddedToken]:
         )
         for key, value in settings.get("added_tokens_decoder", dict, {}).items()
     ]
-    listed += [(f"{tokenizer.path}: added_tokens", each) for each in tokenizer.get("added_tokens", list, [])]
+    listed += [(f"{fast.path}: added_tokens", each) for each in fast.get("added_tokens", list, [])]
     for place, each in listed:
         if not isinstance(each, dict) or type(each.get("id")) is not int or not isinstance(each.get("content"), str):
             raise DataError(f"{place}: {shown(each)} is no token; copy it again")
