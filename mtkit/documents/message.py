@@ -27,6 +27,9 @@ _NUMBER = re.compile(r"#(?:[a-z]{1,3}(?!\w))?")  # with its unit, or the ending 
 _TEXT = re.compile(r"[^{}#']+")
 _STYLE = re.compile(r"[{}]|'[^']*'")
 _SIGNS = re.compile("[{}#]+")  # that have a meaning in a message
+_SPACES = (" ", "\xa0", "\u202f")  # which a word and its number have between them
+_APOSTROPHES = re.compile("'+")
+_QUOTING = re.compile(r"(?:\A|(?<=[{}#]))'+|'+(?=[{}#]|\Z)|''+")  # beside a sign, an argument or another one
 _MAX_DEPTH = 20  # of branches in branches
 
 
@@ -113,7 +116,7 @@ class _Parser:
 
     def _end(self, end: int, *, is_apart: bool) -> int:
         """The end of a mark, which brings the space after it if there is a space, or nothing, before it."""
-        return end + (is_apart and self._text.startswith(" ", end))
+        return end + (is_apart and self._text.startswith(_SPACES, end))
 
 
 def _match(pattern: re.Pattern[str], text: str, position: int) -> int:
@@ -129,6 +132,7 @@ class Message:
     Attributes:
         text: what is translated.
         is_plain: the text is no message of ICU.
+        doubles: apostrophes are doubled wherever they stand, as the source does; otherwise only where one would quote.
         inserted: what is written for each of these marks: stretches of the source, and the messages of branches.
         raw: the stretches of the source in order; a name is that of a mark.
         lines: of the text, and whether they are translated.
@@ -136,6 +140,7 @@ class Message:
 
     text: Marked = field(default_factory=lambda: Marked(""))
     is_plain: bool = False
+    doubles: bool = False
     inserted: dict[str, list[Marked | Message]] = field(default_factory=dict)
     raw: list[Marked | str] = field(default_factory=list)
     lines: list[tuple[Marked, bool]] = field(default_factory=list)
@@ -177,7 +182,7 @@ class Message:
                 marks.append(mark)
                 continue
             end = len(target.text) if mark is None else mark.offset
-            written = _escaped(target.text, start, end, marks)
+            written = _escaped(target.text, start, end, marks, doubles=self.doubles)
             yield written
             last, start, marks = written.text[-1:] or last, end, []
             if mark is None:
@@ -185,7 +190,7 @@ class Message:
             following = target.text[end : end + 1]
             is_apart = apart[mark.name]
             pieces = _spaced(inserted[mark.name], last, is_last=not following.strip())
-            if is_apart[0] and is_spaced(last) and not pieces[0].text.startswith(" "):
+            if is_apart[0] and is_spaced(last) and not pieces[0].text.startswith(_SPACES):
                 yield Marked(" ")
             yield from pieces
             last = "".join(part.text[-1:] for part in pieces)[-1:] or last
@@ -193,7 +198,7 @@ class Message:
                 yield Marked(last := " ")
 
 
-def _escaped(text: str, start: int, end: int, marks: list[Mark]) -> Marked:
+def _escaped(text: str, start: int, end: int, marks: list[Mark], *, doubles: bool) -> Marked:
     """A part of a translation as a message writes it; pairs with one mark in it are cut."""
     count = Counter(mark.name for mark in marks)
     texts, moved, length = [], [], 0
@@ -201,7 +206,8 @@ def _escaped(text: str, start: int, end: int, marks: list[Mark]) -> Marked:
         if mark is not None:
             moved.append(Mark(length, mark.role if count[mark.name] == 2 else "empty", mark.name))
             start = mark.offset
-        texts.append(_SIGNS.sub(r"'\g<0>'", text[start:after].replace("'", "''")))
+        doubled = (_APOSTROPHES if doubles else _QUOTING).sub(lambda match: 2 * match[0], text[start:after])
+        texts.append(_SIGNS.sub(r"'\g<0>'", doubled))
         length += len(texts[-1])
     return Marked("".join(texts), tuple(moved))
 
@@ -210,9 +216,9 @@ def _spaced(pieces: list[Marked], last: str, *, is_last: bool) -> list[Marked]:
     """A mark that brings the space after it, which stands before it at the end of a text."""
     final = pieces[-1]
     is_inside = not is_last or not last or last.isspace()
-    if is_inside or not final.text.endswith(" ") or any(m.offset == len(final.text) for m in final.marks):
+    if is_inside or not final.text.endswith(_SPACES) or any(m.offset == len(final.text) for m in final.marks):
         return pieces
-    return [Marked(" "), *pieces[:-1], Marked(final.text[:-1], final.marks)]
+    return [Marked(final.text[-1]), *pieces[:-1], Marked(final.text[:-1], final.marks)]
 
 
 def read_message(source: Marked) -> Message:
@@ -223,8 +229,8 @@ def read_message(source: Marked) -> Message:
     """
     if "{" not in source.text or _BEGINNING.search(source.text) is None:
         return Message(text=source, is_plain=True)
-    parts = list(_Parser(source.text).parts())
-    stack: list[tuple[Message, list[Marked]]] = [(Message(), [])]  # with the pieces of its text
+    parts, doubles = list(_Parser(source.text).parts()), "''" in source.text
+    stack: list[tuple[Message, list[Marked]]] = [(Message(doubles=doubles), [])]  # with the pieces of its text
     opened: list[list[Marked | Message]] = []  # pieces of arguments
 
     def insert(pieces: list[Marked | Message]) -> None:
@@ -251,7 +257,7 @@ def read_message(source: Marked) -> Message:
         else:
             opened[-1] += [finish(), piece]
         if role in ("begin", "next"):
-            stack.append((Message(), []))
+            stack.append((Message(doubles=doubles), []))
         elif role == "end":
             insert(opened.pop())
     return finish()

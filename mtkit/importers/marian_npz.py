@@ -157,6 +157,27 @@ class MarianFolder(ForeignFolder):
             raise DataError(f"{self._model}: {printable(unknown[0], 100)}: mtkit imports no models with this weight")
         return weights
 
+    def _guided_layer(self) -> int | None:
+        """The layer of guided alignment, counted from 0; None without it.
+
+        The settings in the .npz have the layer (`last`, or a number from 1), also of models without guided alignment;
+        whether there was any is in the options of training, which Marian writes beside it as NAME.npz.yml.
+        """
+        layer, depth = (
+            self._settings.get("transformer-guided-alignment-layer", (str, int), "last"),
+            self._depths["decoder"],
+        )
+        if layer == "last":
+            options = _read_yaml(self._model.with_name(f"{self._model.name}.yml"))
+            is_guided = options.get("guided-alignment", str, "none") != "none" or GUIDED.decode() in self._model.name
+            return depth - 1 if is_guided else None
+        if not str(layer).isdecimal() or not 1 <= int(layer) <= depth:
+            raise DataError(
+                f"{self._model}: transformer-guided-alignment-layer: {printable(str(layer), 100)} is neither last nor "
+                f"one of the {depth} layers of the decoder; copy the file again"
+            )
+        return int(layer) - 1
+
     def _weight_names(self) -> Iterator[tuple[str, str]]:
         is_shared = "Wemb" in self._arrays
         yield from [("Wemb", SHARED)] if is_shared else [("encoder_Wemb", ENCODER), ("decoder_Wemb", DECODER)]
@@ -205,11 +226,7 @@ class MarianFolder(ForeignFolder):
 
     @cached_property
     def _search(self) -> Fields:
-        path = self.path / SEARCH
-        if not path.is_file():
-            return Fields(path, {})
-        with translate_read_errors(path):
-            return Fields(path, _yaml(path.read_text(encoding="utf-8", errors="replace"), path))
+        return _read_yaml(self.path / SEARCH)
 
     @cached_property
     def _vocabularies(self) -> tuple[Path, Path]:
@@ -269,10 +286,8 @@ class MarianFolder(ForeignFolder):
                 ("ffn_dim", width if side == "encoder" else decoder_width),
             )
         }
-        layer = settings.get("transformer-guided-alignment-layer", (str, int), "last")
-        is_guided = layer != "last" or settings.get("guided-alignment", str, "none") != "none"
-        if is_guided or GUIDED.decode() in self._model.name:
-            sides["guided_alignment_layer"] = (int(layer) if str(layer).isdecimal() else self._depths["decoder"]) - 1
+        if (layer := self._guided_layer()) is not None:
+            sides["guided_alignment_layer"] = layer
         return {
             "model_type": "marian",
             "d_model": settings.count("dim-emb"),
@@ -296,6 +311,14 @@ class MarianFolder(ForeignFolder):
             "max_length": MAX_LENGTH,
             "bad_words_ids": [[number] for number, name in enumerate(self._names(1)) if name in never],
         }
+
+
+def _read_yaml(path: Path) -> Fields:
+    """The settings in a file; none without it."""
+    if not path.is_file():
+        return Fields(path, {})
+    with translate_read_errors(path):
+        return Fields(path, _yaml(path.read_text(encoding="utf-8", errors="replace"), path))
 
 
 def _yaml(text: str, path: Path) -> dict[str, Any]:

@@ -284,15 +284,20 @@ class _Placement:
         first, last = self._stretch(words, is_long=len(inside) > 1)
         self.is_certain &= all(len(self.target[slice(*self.tgt_words[t])]) < MAX_WORD for t in (first, last))
         outer = self.src_words[inside[0]][0], self.src_words[inside[-1]][1]
-        self.is_certain &= not any(
-            map(str.isalnum, self.source[outer[0] : node.start] + self.source[node.end : outer[1]])
-        )
-        opening, closing = self._signs(outer[0], node.start), self._signs(node.end, outer[1])
         place, end = self.tgt_words[first][0], self.tgt_words[last][1]
-        if self.target.startswith(opening, place):
-            place += len(opening)
-        if closing and self.target.endswith(closing, place, end):
-            end -= len(closing)
+        text = self.source[node.start : node.end].strip()
+        if not any(map(str.isalnum, text)) and any(map(str.isalnum, self.target[place:end])):
+            place = self.target.find(text, place, end)  # signs do not surround the word that they touch
+            return (end, end) if place < 0 else (place, place + len(text))
+        opening, closing = self._signs(outer[0], node.start), self._signs(node.end, outer[1])
+        is_same = [self._is_same(inside[0], first), self._is_same(inside[-1], last)]
+        self.is_certain &= (is_same[0] or node.start - outer[0] == len(opening)) and (
+            is_same[1] or outer[1] - node.end == len(closing)
+        )
+        if is_same[0] or self.target.startswith(opening, place):
+            place += node.start - outer[0] if is_same[0] else len(opening)
+        if is_same[1] or (closing and self.target.endswith(closing, place, end)):
+            end -= outer[1] - node.end if is_same[1] else len(closing)
         elif self.source[node.end - 1].isalnum():  # a stop that follows only in the translation
             stops = _STOPS if end == self.ends[1] else _STOPS.replace(".", "")
             end = place + len(self.target[place:end].rstrip(stops)) or end
@@ -312,6 +317,10 @@ class _Placement:
             return None
         place = self.tgt_words[candidates[0]][0] + node.start - start
         return place, place + node.end - node.start
+
+    def _is_same(self, src_word: int, word: int) -> bool:
+        start, end = self.src_words[src_word]
+        return end - start <= MAX_SAME and self.source[start:end].lower() == self._lower(word)
 
     def _lower(self, word: int) -> str:
         return self.target[slice(*self.tgt_words[word])].lower()

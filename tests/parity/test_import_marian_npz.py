@@ -14,7 +14,7 @@ import pytest
 import sentencepiece
 from safetensors.numpy import load_file
 
-from mtkit.errors import MtkitError
+from mtkit.errors import DataError, MtkitError
 from mtkit.importers.import_model import Languages, import_model
 from mtkit.model_folder.folder import read_metadata
 from mtkit.text.subword.tokenizer import Tokenizer
@@ -114,21 +114,33 @@ def test_both_layouts_give_the_same_model(original: Path, marian: Path, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("changes", "readme", "expected"),
+    ("layer", "files", "expected"),
     [
-        ({}, "", None),
-        ({"transformer-guided-alignment-layer": "last"}, "", None),  # the default, with and without guided alignment
-        ({"transformer-guided-alignment-layer": "last"}, "* model: transformer-align\n", [1, 0]),
-        ({"transformer-guided-alignment-layer": 1}, "", [0, 0]),
-        ({"guided-alignment": "corpus.aln"}, "", [1, 0]),
+        ("last", {}, None),  # the default, with and without guided alignment
+        ("last", {"README.md": "* model: transformer-align\n"}, [1, 0]),
+        ("last", {"model.npz.yml": "guided-alignment: corpus.aln\ntransformer-guided-alignment-layer: last\n"}, [1, 0]),
+        ("last", {"model.npz.yml": "guided-alignment: none\n"}, None),
+        (1, {}, [0, 0]),
+        ("2", {}, [1, 0]),
     ],
 )
-def test_the_head_of_guided_alignment_aligns_words(marian: Path, tmp_path: Path, changes, readme, expected) -> None:
+def test_the_head_of_guided_alignment_aligns_words(marian: Path, tmp_path: Path, layer, files, expected) -> None:
     with np.load(marian / "model.npz") as arrays:
-        write_npz(marian, {name: each for name, each in arrays.items() if ":" not in name}, **changes)
-    (marian / "README.md").write_text(readme)
+        weights = {name: each for name, each in arrays.items() if ":" not in name}
+    write_npz(marian, weights, **{"transformer-guided-alignment-layer": layer})
+    for name, content in files.items():
+        (marian / name).write_text(content)
     import_model(marian, tmp_path / "npz", Languages())
     assert read_metadata(tmp_path / "npz").model.alignment_head == expected
+
+
+@pytest.mark.parametrize("layer", [0, 3, "first"])
+def test_a_layer_of_guided_alignment_that_is_none_is_refused(marian: Path, tmp_path: Path, layer) -> None:
+    with np.load(marian / "model.npz") as arrays:
+        weights = {name: each for name, each in arrays.items() if ":" not in name}
+    write_npz(marian, weights, **{"transformer-guided-alignment-layer": layer})
+    with pytest.raises(DataError, match=f"layer: {layer} is neither last nor one of the 2 layers"):
+        import_model(marian, tmp_path / "npz", Languages())
 
 
 def test_the_card_of_opus_mt_says_whether_alignment_was_guided(original: Path, tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
     python tools/benchmarks/real_documents.py FOLDER... [--files 50]
 
 Of the files below the folders whose names end like those of documents, the same ones in every run are taken: at most a
-number of each format, of up to 512 KiB, no two with the same content. Each is translated twice: into itself, which must
-give the same bytes for the formats whose text is replaced (the members of archives), and into capitals, which a second
-reader compares (tests/unit/documents/test_second_readers.py: html.parser, markdown-it-py, pysubs2, polib and `msgfmt
--c`, lxml and `xmllint`, csv, json; python-docx, python-pptx and openpyxl here). A file that the second reader does not
-read as it is, or that is refused, is counted as that; a difference is said if the command would name a place that is a
-guess. Texts that are nothing but URLs, placeholders, code and the like are translated here as well, so that the second
-reader finds all text in capitals; stderr counts them, and lists those that have two words beside each other.
+number of each format, of up to 512 KiB (archives 4 MiB), no two with the same content. Each is translated twice: into
+itself, which must give the same bytes for the formats whose text is replaced (the members of archives), and into
+capitals, which a second reader compares (tests/unit/documents/test_second_readers.py: html.parser, markdown-it-py,
+pysubs2, polib and `msgfmt -c`, lxml and `xmllint`, csv, json; python-docx, python-pptx, openpyxl and pyicumessageformat
+here). A file that the second reader does not read as it is, or that is refused, is counted as that; a difference is
+said if the command would name a place that is a guess. Texts that are nothing but URLs, placeholders, code and the like
+are translated here as well, so that the second reader finds all text in capitals; stderr counts them, and lists those
+that have two words beside each other.
 """
 
 from __future__ import annotations
@@ -17,21 +18,26 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
+import json
+import posixpath
 import re
 import sys
 import tempfile
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from urllib.parse import unquote
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import mtkit.documents.translate
+from mtkit.documents.format import document_suffix
 from mtkit.errors import MtkitError
 from tests.unit.documents.generated import members, same, translate
-from tests.unit.documents.test_second_readers import CHECKS, ZIPPED, check_md, squeezed
+from tests.unit.documents.test_second_readers import CHECKS, ZIPPED, check_html, check_md, squeezed
 
 SUFFIXES = {"xliff": "xlf", "htm": "html", "markdown": "md", "pot": "po", "ssa": "ass", "odp": "odt"}
+SUFFIXES |= dict.fromkeys(("arrays.xml", "plurals.xml"), "strings.xml")
 ADDS_TEXT = ("po", "xlf", "tmx", "arb")
 MAX_BYTES = 512 << 10
 OUTCOMES = (
@@ -63,8 +69,10 @@ def main() -> None:
     mtkit.documents.translate.needs_translation = has_letters
     found: dict[str, dict[str, Path]] = {}
     for path in (each for folder in options.folders for each in folder.rglob("*.*")):
-        suffix = SUFFIXES.get(path.suffix[1:].lower(), path.suffix[1:].lower())
-        if suffix in CHECKS and path.is_file() and 0 < path.stat().st_size <= MAX_BYTES:
+        suffix = document_suffix(path)[1:] if path.suffix != ".xml" else document_suffix(path)
+        suffix = SUFFIXES.get(suffix, suffix)
+        limit = MAX_BYTES << 3 * (suffix in ZIPPED)
+        if suffix in CHECKS and path.is_file() and 0 < path.stat().st_size <= limit:
             found.setdefault(suffix, {})[hashlib.sha256(path.read_bytes()).hexdigest()] = path
     print("| format | files |", " | ".join(OUTCOMES), "|")
     print("|---" * (2 + len(OUTCOMES)) + "|")
@@ -81,6 +89,7 @@ def outcome(suffix: str, path: Path) -> str:
     before = path.read_bytes()
     own = {"docx": check_docx, "md": partial(check_md, read=str.upper)}  # labels of links stay
     own |= {each: partial(check_archive, suffix=each) for each in ZIPPED}
+    own |= {"arb": check_arb, "epub": check_epub}
     check = {**CHECKS, **own}[suffix]
     with tempfile.TemporaryDirectory() as folder:
         source, output = Path(folder) / f"a.{suffix}", Path(folder) / f"b.{suffix}"
@@ -150,6 +159,46 @@ def cell_texts(content: bytes) -> list[str]:
 
 
 READERS = {"pptx": slide_texts, "xlsx": cell_texts}
+
+
+def check_arb(before: bytes, after: bytes) -> None:
+    """Compare keys, metadata and messages, of which the texts are raised: those of branches in ICU messages."""
+    old, new = json.loads(before), json.loads(after)
+    assert list(new) == list(old)
+    for name, value in old.items():
+        if name == "@@locale":
+            assert new[name] == "de"
+        else:
+            assert new[name] == (value if name.startswith("@") else raised_message(value)), name
+
+
+def raised_message(message: str) -> str:
+    """A message in capitals; of ICU messages with branches the texts alone, by the tokens of pyicumessageformat."""
+    from pyicumessageformat import Parser
+
+    if not re.search(r"\{\s*\w+\s*,\s*(plural|select|selectordinal)\s*,", message):
+        return message.upper()
+    tokens: list[dict[str, str]] = []
+    Parser().parse(message, tokens)
+    return "".join(each["text"].upper() if each["type"] == "text" else each["text"] for each in tokens)
+
+
+def check_epub(before: bytes, after: bytes) -> None:
+    """Compare members: the pages and tables of contents of the manifests as HTML, all others to the byte."""
+    from lxml import etree
+
+    old, new = members(before), members(after)
+    assert list(new) == list(old)
+    pages = set()
+    for package in (name for name in old if name.endswith(".opf")):
+        for item in etree.fromstring(old[package]).iter("{*}item"):
+            if re.search("xhtml|ncx", item.get("media-type", "")):
+                pages.add(posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(item.get("href", "")))))
+    for name in old:
+        if name in pages:
+            check_html(old[name], new[name])
+        else:
+            assert new[name] == old[name], name
 
 
 def check_docx(before: bytes, after: bytes) -> None:

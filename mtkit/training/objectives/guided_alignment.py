@@ -14,7 +14,6 @@ from mtkit.training.chunked_loss import label_smoothed_loss
 from mtkit.training.objectives.config import GuidedAlignmentConfig
 from mtkit.training.objectives.interface import ObjectiveInputs, TrainingObjective
 
-HEAD = 0  # the one that is guided; the others of its layer stay free (Garg et al. 2019, sec. 4.2)
 MIN_WEIGHT = 1e-6  # of attention, so that its logarithm is finite
 
 
@@ -23,8 +22,9 @@ class GuidedAlignment(TrainingObjective):
 
     Target word t of a sentence is aligned with its source tokens s in proportion to t(t | s) of IBM Model 1, the
     posterior of Brown et al. 1993, eq. (7); a word that the lexicon gives no source token has no alignment. The weights
-    a(t, s) of one head add -weight · sum over s of p(s | t) · log a(t, s): Chen et al. 2016, eq. (4),
-    https://arxiv.org/abs/1607.01628 , with a single head as in Garg et al. 2019, https://arxiv.org/abs/1909.02074 .
+    a(t, s) of one head, `model.alignment_head` or the first of its layer, add -weight · sum over s of p(s | t) · log
+    a(t, s): Chen et al. 2016, eq. (4), https://arxiv.org/abs/1607.01628 , with a single head as in Garg et al. 2019,
+    sec. 4.2, https://arxiv.org/abs/1909.02074 ; the others of its layer stay free.
 
     Weights below MIN_WEIGHT have no gradient: a model to start from whose heads are so sharp stays as it is.
 
@@ -58,7 +58,7 @@ class GuidedAlignment(TrainingObjective):
         probability = probability * batch.source.real.unsqueeze(1) * batch.loss_mask.unsqueeze(2)
         total = probability.sum(-1, keepdim=True)
         alignments = torch.where(total > 0, probability / total, 0)
-        log_weights = attention[:, HEAD].float().clamp(min=MIN_WEIGHT).log()  # [B, T, S]
+        log_weights = attention[:, model.alignment_heads][:, 0].float().clamp(min=MIN_WEIGHT).log()  # [B, T, S]
         alignment = -self.weight * (alignments * log_weights).sum()
         return Losses(words + alignment, target.numel(), {"alignment": alignment.detach()})
 

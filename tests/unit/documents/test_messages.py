@@ -79,6 +79,31 @@ def argument(content: str, choice: str, *, counts: bool) -> str:
     return shown(branches.get(choice, branches["other"]), choice, counts=counts or kind != "select")
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_apostrophes_and_signs_of_a_translation_are_shown(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    text = "".join(rng.choices(["'", "{", "}", "#", "a", " b ", "l'"], k=rng.randint(1, 12)))
+    before = rng.choice(["see", "it''s"])
+    (written,), _ = through(tmp_path, [f"{{n, plural, other {{{before} {{n}}}}}}"], answering(before, text))
+    assert shown(written, "other").replace("8", "").split() == text.split()
+
+
+def answering(before: str, text: str):
+    """A translator with one answer."""
+    return lambda lines: (line._replace(hyp=text) for line in same(lines))
+
+
+def test_apostrophes_are_doubled_as_in_the_source(tmp_path: Path) -> None:
+    """Flutter shows both of two apostrophes, unless its escaping is switched on."""
+    for message, expected in (
+        ("{n, plural, other {l'homme}}", "{n, plural, other {L'HOMME}}"),
+        ("{n, plural, other {l''homme qu'il}}", "{n, plural, other {L''HOMME QU''IL}}"),
+        ("{n, plural, other {l''{n} homme}}", "{n, plural, other {L''{n} HOMME}}"),
+        ("{n, plural, other {a, {n}\u00a0b}}", "{n, plural, other {A, {n}\u00a0B}}"),
+    ):
+        assert through(tmp_path, [message], upper)[0] == [expected]
+
+
 def through(folder: Path, texts: list[str], translator):
     source, output = folder / "a.json", folder / "b.json"
     source.write_text(json.dumps(texts), encoding="utf-8")

@@ -232,16 +232,43 @@ def android_text(element) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
+KEPT_OPEN, KEPT_CLOSE = "\ue000\ue001"
+HTML_TAG = re.compile(r"</?(?:[abipuq]|br|div|em|font|h\d|hr|img|li|ol|small|span|strong|su[bp]|tt|ul)\b[^<>]*>", re.I)
+
+
+def android_pieces(element) -> list[str]:
+    """The text of a resource, and at odd indices what is kept: xliff:g and tags of HTML."""
+    kept = [each for each in element.iter("{*}g") if not any(True for _ in each.iterancestors("{*}g"))]
+    for each in kept:
+        each.text, each.tail = f"{KEPT_OPEN}{''.join(each.itertext())}{KEPT_CLOSE}", each.tail
+        del each[:]
+    text = HTML_TAG.sub(rf"{KEPT_OPEN}\g<0>{KEPT_CLOSE}", android_text(element))
+    return re.split(f"[{KEPT_OPEN}{KEPT_CLOSE}]", text)
+
+
+def raised_pieces(pieces: list[str]) -> list[str]:
+    """The pieces with their text raised, white space squeezed."""
+    return [squeezed(piece if i % 2 else piece.upper()) for i, piece in enumerate(pieces)]
+
+
 def check_android(before: bytes, after: bytes) -> None:
     etree = pytest.importorskip("lxml.etree")
     old, new = (etree.fromstring(each) for each in (before, after))
     for a, b in zip(old.iter("{*}*"), new.iter("{*}*"), strict=True):
         assert (a.tag, a.attrib) == (b.tag, b.attrib)
-        if a.tag in ("string", "item"):
-            text, is_kept = android_text(a), a.get("translatable") or "".join(a.itertext()).startswith("@")
-            raised = text if is_kept else text.upper().replace("%1$S", "%1$s")
-            assert squeezed(android_text(b)) == squeezed(raised)
-            assert ("  " in android_text(b)) == ("  " in raised)
+    for tag in ("string", "item"):
+        for a, b in zip(old.iter(tag), new.iter(tag), strict=True):
+            around = [a, *a.iterancestors()]
+            is_kept = any(each.get("translatable") == "false" for each in around) or re.match(
+                r"[@?][\w.:+/-]+$", "".join(a.itertext()).strip()
+            )
+            is_text = tag == "string" or around[1].tag in ("string-array", "plurals")
+            old_text, new_text = android_text(a), android_text(b)
+            if is_kept or not is_text:
+                assert old_text == new_text
+                continue
+            assert ("  " in new_text) == ("  " in old_text)
+            assert raised_pieces(android_pieces(a)) == [squeezed(each) for each in android_pieces(b)]
 
 
 def check_resx(before: bytes, after: bytes) -> None:
@@ -249,8 +276,13 @@ def check_resx(before: bytes, after: bytes) -> None:
     old, new = (etree.fromstring(each) for each in (before, after))
     for a, b in zip(old.iter(), new.iter(), strict=True):
         assert (a.tag, a.attrib) == (b.tag, b.attrib)
-        is_text = a.tag == "value" and a.getparent().get("name") == "a"
-        assert b.text == (a.text.upper() if is_text else a.text)
+        data = a.getparent()
+        is_text = a.tag == "value" and data.tag == "data" and not data.get("type") and not data.get("mimetype")
+        if is_text and not data.get("name").startswith(">>"):
+            pieces = [re.split(f"({HTML_TAG.pattern})", each.text or "") for each in (a, b)]
+            assert raised_pieces(pieces[0]) == [squeezed(each) for each in pieces[1]]
+        else:
+            assert b.text == a.text
 
 
 def check_ass(before: bytes, after: bytes) -> None:

@@ -124,6 +124,17 @@ def test_the_guided_attention_is_the_one_that_decoding_reads(sharing) -> None:  
         assert_close(attention[:, :, t][batch.target.real[:, t]], step.attention[batch.target.real[:, t]])
 
 
+def test_the_head_that_aligns_words_is_guided() -> None:
+    sizes = {"d_model": 8, "d_ff": 8, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 3, "dropout": 0.0}
+    model, batch = make_model(TransformerConfig(**sizes, alignment_head=[2, 1])).eval(), make_batch()
+    lexicon, table = random_lexicon()
+    _, attention = model.decode_with_attention(batch.source, batch.target)
+    losses = guided_alignment(0.0, 1.0, lexicon)(model, batch)
+    expected = alignment_loss(attention[:, 1].double(), batch, table)
+    assert_close(losses.extra["alignment"].double(), expected.detach(), rtol=1e-3, atol=1e-3)
+    assert model.alignment_layer == 2
+
+
 def test_without_a_lexicon_or_the_layer_it_is_cross_entropy() -> None:
     model, batch = make_model(MODELS["transformer"]), make_batch()
     words = CrossEntropy(TeacherForcing(), 0.1)(model, batch).sum
