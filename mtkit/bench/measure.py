@@ -195,6 +195,7 @@ class _Peer:
         self.search = search.limited_to(metadata.model.max_target_length())
         self.max_length = metadata.max_source_length
         self.prefix = prefix.ids(self.tokenizers, max_source_length=self.max_length)
+        self.begin = prefix.tgt_ids(self.tokenizers)
         # CTranslate2 counts source tokens only; mtkit also counts the hypotheses
         tokens = max(1, setting.batch_tokens // (1 + setting.beam_size)) if setting.batch_tokens else BATCH_TOKENS
         self.runner = CTranslate2Runner(
@@ -210,6 +211,6 @@ class _Peer:
         """Translate all lines with one call of CTranslate2, which sorts them into batches."""
         sources = self.tokenizers.encode("src", lines)
         sources = [[*self.prefix, *ids][: self.max_length] if ids else [] for ids in sources]
-        targets = self.runner.translate(sources, self.search)
+        targets = self.runner.translate(sources, self.search, self.begin)
         for number, (ids, hyp) in enumerate(zip(targets, self.tokenizers.tgt.decode(targets), strict=True), start=1):
             yield Translation(line=number, hyp=hyp, tokens=tuple(self.tokenizers.tgt.ids_to_tokens(ids)))

@@ -165,9 +165,16 @@ def build_spec(model: Transformer, config: TransformerConfig, tokenizers: Tokeni
     unk, bos, eos = tgt.ids_to_tokens([tgt.vocab.unk, tgt.vocab.bos, tgt.vocab.eos])
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = unk, bos, eos
     spec.config.decoder_start_token = bos
-    spec.config.add_source_eos = True
+    spec.config.add_source_eos = adds_eos(tokenizers)
     spec.config.layer_norm_epsilon = norm.epsilon  # type: ignore[union-attr]
     return spec
+
+
+def adds_eos(tokenizers: TokenizerPair) -> bool:
+    """Return whether CTranslate2 ends sources itself: not where another token ends them, such as their language."""
+    sides = (tokenizers.src, tokenizers.tgt)
+    ends = {side.ids_to_tokens([side.vocab.eos])[0] for side in sides}
+    return len(ends) == 1
 
 
 def _position_options(config: PositionConfig, head_dim: int) -> dict[str, Any]:
@@ -300,10 +307,13 @@ class CTranslate2Runner:
         self._src_tokens = tokenizers.src.ids_to_tokens(range(tokenizers.src.vocab.size))
         self._tgt_tokens = tokenizers.tgt.ids_to_tokens(range(tokenizers.tgt.vocab.size))
         self._tgt_ids = {token: i for i, token in enumerate(self._tgt_tokens)}
+        self._ending = [] if adds_eos(tokenizers) else [self._src_tokens[tokenizers.src.vocab.eos]]
         self._unk, self._banned = tokenizers.tgt.vocab.unk, special_ids(tokenizers.tgt).banned
 
-    def translate(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
-        """The best translation of each source, all as ids without the end of sentence; empty for an empty source.
+    def translate(
+        self, sources: Sequence[Sequence[int]], search: SearchConfig, begin: Sequence[int] = ()
+    ) -> list[list[int]]:
+        """The best translation of each source, empty for an empty source; see ExportRunner.
 
         CTranslate2 has one pair of length limits for a call: the widest of the sources'.
 
@@ -313,12 +323,14 @@ class CTranslate2Runner:
         """
         lengths = [len(ids) for ids in sources if ids]
         options = search_options(search) | {
-            "max_decoding_length": max(map(search.max_length.of, lengths), default=0) + 1,  # with the end of sentence
-            "min_decoding_length": min(map(search.min_length.of, lengths), default=0),
+            "max_decoding_length": max(map(search.max_length.of, lengths), default=0) + len(begin) + 1,  # with the end
+            "min_decoding_length": min(map(search.min_length.of, lengths), default=0) + len(begin),
             "suppress_sequences": [[self._tgt_tokens[i]] for i in self._banned if i != self._unk],
             "max_input_length": 0,
         }
-        tokens = [[self._src_tokens[i] for i in ids] for ids in sources if ids]
+        tokens = [[*(self._src_tokens[i] for i in ids), *self._ending] for ids in sources if ids]
+        if begin:
+            options["target_prefix"] = [[self._tgt_tokens[i] for i in begin]] * len(tokens)
         try:
             results = iter(
                 self._translator.translate_batch(
@@ -329,7 +341,10 @@ class CTranslate2Runner:
             if "position encodings" not in str(error):
                 raise
             raise DataError(f"a sentence is longer than the exported position table: {str(error).lower()}") from error
-        return [[self._tgt_ids[each] for each in next(results).hypotheses[0]] if ids else [] for ids in sources]
+        return [
+            [self._tgt_ids[each] for each in next(results).hypotheses[0][len(begin) :]] if ids else []
+            for ids in sources
+        ]
 
 
 def search_options(search: SearchConfig) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import itertools
 import json
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -14,13 +14,15 @@ import torch
 
 from mtkit.corpus.order.batch import collate_source
 from mtkit.corpus.store import MANIFEST, Store
-from mtkit.errors import DataError, NonFiniteError, UsageError
+from mtkit.errors import DataError, NonFiniteError
 from mtkit.model_folder.folder import LoadedModel
 from mtkit.recipe.paths import to_plain
 from mtkit.search.config import SearchConfig
+from mtkit.search.constraints import ForcedPrefix
 from mtkit.search.interface import SearchRequest
 from mtkit.search.support import ExportTarget, unsupported
 from mtkit.text.lines import read_lines
+from mtkit.text.source_prefix import SourcePrefix
 from mtkit.translate.engine import special_ids
 
 NUM_LINES = 100
@@ -31,8 +33,21 @@ MAX_RANDOM_TOKENS = 20  # in a random line
 class ExportRunner(Protocol):
     """Another program that runs an exported model."""
 
-    def translate(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
-        """The best translation of each source, all as ids without the end of sentence."""
+    def translate(
+        self, sources: Sequence[Sequence[int]], search: SearchConfig, begin: Sequence[int] = ()
+    ) -> list[list[int]]:
+        """The best translation of each source, as ids without the end of sentence.
+
+        Args:
+            sources: as ids without the end of sentence.
+            search: of which a program computes what it can.
+            begin: tokens that every translation begins with; they are not part of the result, nor of its length.
+        """
+
+
+def usual_prefix(loaded: LoadedModel) -> SourcePrefix:
+    """The prefix of sources where a request states none, with a tag in a model that needs one."""
+    return SourcePrefix(tag=loaded.metadata.tags[0] if loaded.metadata.requires_tag else None)
 
 
 @dataclass(frozen=True)
@@ -51,12 +66,9 @@ def sample_lines(model: Path, loaded: LoadedModel, file: Path | None) -> SampleL
         file: text whose first lines are used; None looks for the text of the run.
 
     Raises:
-        UsageError: the model's translations begin with tokens that the export would not give.
         DataError: the file is empty.
         DataError, MissingInputError, ReadWriteError: as `read_lines`.
     """
-    if loaded.tokenizers.languages or loaded.tokenizers.tgt.before:
-        raise UsageError(f"{model}: begins translations with a token of their language, which no export does yet")
     if file is not None:
         lines = list(itertools.islice(read_lines(file), NUM_LINES))
         if not lines:
@@ -89,13 +101,18 @@ def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: Sampl
     stored = loaded.metadata.search
     search = SearchConfig(beam_size=1, max_length=stored.max_length, allow_unknown=stored.allow_unknown)
     search = search.limited_to(loaded.metadata.model.max_target_length())
-    sources = [ids[: loaded.metadata.max_source_length] for ids in loaded.tokenizers.encode("src", sample.lines)]
+    tokenizers, prefix = loaded.tokenizers, usual_prefix(loaded)
+    start, begin = prefix.ids(tokenizers), prefix.tgt_ids(tokenizers)
+    limit = max(1, loaded.metadata.max_source_length - len(start) - len(tokenizers.src.after))
+    sources = [
+        [*start, *ids[:limit], *tokenizers.src.after] if ids else [] for ids in tokenizers.encode("src", sample.lines)
+    ]
     numbers = [number for number, ids in enumerate(sources) if ids]
     texts = [sources[number] for number in numbers]
     expected, found = (
         # CTranslate2 has one limit for all sources
         [ids[: search.max_length.of(len(text))] for ids, text in zip(translations, texts, strict=True)]
-        for translations in (_translate(loaded, texts, search), exported.translate(texts, search))
+        for translations in (_translate(loaded, texts, search, begin), exported.translate(texts, search, begin))
     )
     different = [i for i in range(len(texts)) if expected[i] != found[i]]
     num_equal = len(sources) - len(different)
@@ -141,14 +158,18 @@ def lost_settings(target: ExportTarget, program: str, search: SearchConfig, more
     return [f"not computed by {program}: {stated(search, keys)}"] if keys else []
 
 
-def _translate(loaded: LoadedModel, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
-    """The translations of the reference implementation, as ids without the end of sentence."""
+def _translate(
+    loaded: LoadedModel, sources: Sequence[Sequence[int]], search: SearchConfig, begin: Sequence[int]
+) -> list[list[int]]:
+    """As ExportRunner.translate, by the reference implementation."""
     request = SearchRequest.of(
         collate_source(sources, loaded.tokenizers.src.vocab),
-        torch.tensor([search.max_length.of(len(ids)) for ids in sources]),
+        torch.tensor([search.max_length.of(len(ids)) + len(begin) for ids in sources]),
     )
-    run = search.build(special_ids(loaded.tokenizers.tgt, allow_unknown=search.allow_unknown), with_log_probs=False)
-    hypotheses = [best for best, *_ in run(loaded.model, request)]
+    request = replace(request, constraints=(ForcedPrefix([begin] * len(sources)),))
+    meanings = special_ids(loaded.tokenizers.tgt, allow_unknown=search.allow_unknown)
+    meanings = replace(meanings, banned=tuple(token for token in meanings.banned if token not in begin))
+    hypotheses = [best for best, *_ in search.build(meanings, with_log_probs=False)(loaded.model, request)]
     if any(each.failed for each in hypotheses):
         raise NonFiniteError(str(loaded.folder), 1 + [each.failed for each in hypotheses].index(True))
-    return [each.tokens for each in hypotheses]
+    return [each.tokens[len(begin) :] for each in hypotheses]

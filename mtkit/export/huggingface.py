@@ -1,12 +1,13 @@
-"""Export of a model folder in the layout of Hugging Face, as a MarianMTModel with its tokenizer."""
+"""Export of a model folder in the layout of Hugging Face, for a class of transformers, with MarianTokenizer."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,126 +16,186 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.errors import DataError, UsageError, require_extra
-from mtkit.export.equivalence import SampleLines, check_equivalence, lost_settings, sample_lines
-from mtkit.export.supported_models import MARIAN
-from mtkit.importers.bart import OUTPUT_BIAS, Marian
+from mtkit.export.equivalence import SampleLines, check_equivalence, lost_settings, sample_lines, usual_prefix
+from mtkit.export.hub_classes import MIN_POSITIONS, HubClass, hub_class
+from mtkit.importers.bart import MARIAN_MODELS, OUTPUT_BIAS, TGT_VOCABULARY
 from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS, TOKENIZER_SETTINGS
+from mtkit.importers.vocabulary import VOCABULARY
 from mtkit.io.files import atomic_folder, write_bytes, write_json
 from mtkit.io.lock import OutputLock
-from mtkit.layers.activations import ACTIVATIONS
-from mtkit.layers.config import LayerNormConfig, SinusoidalConfig
+from mtkit.layers.config import SinusoidalConfig
 from mtkit.model_folder.config_file import CONFIG, EXPORTED, MODEL_CARD, require_replaceable
 from mtkit.model_folder.folder import LoadedModel, write_metadata
-from mtkit.models.transformer.config import TransformerConfig
+from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.search.support import FIXED_TOKENS, options
+from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
+from mtkit.text.vocab import SPECIAL_TOKENS
 from mtkit.training.checkpoints.tensor_file import write_tensors
 from mtkit.training.weights import weights
 from mtkit.translate.engine import special_ids
 from mtkit.translate.load import read_translation_model
 
-MIN_POSITIONS = 512  # of their table of sinusoids
 BATCH = 16  # sentences that are translated together in the comparison
 
 
 def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = None) -> str:
-    """Write a model as a MarianMTModel and compare the translations of both.
+    """Write a model for the class of transformers that computes it, and compare the translations of both.
 
     Arguments, result and errors are those of `export_ctranslate2`; the package is transformers.
     """
     require_replaceable(folder, EXPORTED)
     loaded = read_translation_model(model).load()
-    config = _check(loaded)
+    kind = hub_class(loaded.metadata.model)
+    vocabularies = Vocabularies.of(loaded, kind)
     sample, search = sample_lines(model, loaded, check_file), _one_limit(loaded)
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
-        _write_tokenizers(temporary, loaded, is_tied=config.tied_embeddings == "all")
-        write_json(temporary / CONFIG, _config(config, loaded))
-        write_json(temporary / GENERATION, generation_settings(search, loaded.tokenizers))
-        write_tensors(temporary / SAFETENSORS, marian_tensors(config, weights(loaded.model), loaded.tokenizers))
+        vocabularies.write(temporary, loaded)
+        write_json(temporary / CONFIG, _config(kind, loaded, vocabularies))
+        write_json(temporary / GENERATION, generation_settings(search, loaded.tokenizers, vocabularies))
+        write_tensors(temporary / SAFETENSORS, hub_tensors(kind, loaded, vocabularies))
         write_bytes(temporary / MODEL_CARD, (loaded.folder / MODEL_CARD).read_bytes())
         write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
-        runner = TransformersRunner(temporary, loaded.tokenizers)
+        runner = TransformersRunner(temporary, loaded.tokenizers, vocabularies)
         runner.check_tokenizer(sample)
         result = check_equivalence(loaded, runner, sample)
     stored = loaded.metadata.search
     cut = [] if search.max_length == stored.max_length else ["max_length"]
-    return "\n".join([result, *lost_settings("huggingface", "transformers", stored, cut)])
+    return "\n".join([result, f"class: {kind.name}", *lost_settings("huggingface", "transformers", stored, cut)])
 
 
-def _check(loaded: LoadedModel) -> TransformerConfig:
-    """The configuration of a model that Marian's class computes.
+def mark(name: str) -> str:
+    """The name of a language or tag in a vocabulary of Marian."""
+    return f">>{name}<<"
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """The tokens of MarianTokenizer.
+
+    Attributes:
+        src, tgt: names by id; the same list if one vocabulary serves both sides.
+        marks: names of the tokens of languages and tags, which are found before a text is segmented, by id.
+        start: what a text begins with where nothing else is chosen.
+        begin: ids that translations begin with then.
+    """
+
+    src: list[str]
+    tgt: list[str]
+    marks: Mapping[int, str]
+    start: str
+    begin: list[int]
+
+    @classmethod
+    def of(cls, loaded: LoadedModel, kind: HubClass) -> Vocabularies:
+        """The tokens of a model.
+
+        Raises:
+            UsageError: MarianTokenizer does not segment as its tokenizers do.
+        """
+        pair, prefix = loaded.tokenizers, usual_prefix(loaded)
+        if pair.src.sentencepiece_model is None or pair.tgt.sentencepiece_model is None:
+            raise UsageError(
+                "tokenizer.model_type: Hugging Face export supports only sentencepiece models of characters"
+            )
+        if pair.src.after or len(pair.src.before) > 1 or pair.tgt.before:
+            raise UsageError(
+                f"{loaded.folder}: sources end with a token of their language, which the tokenizers of transformers do "
+                "not write; export it --to ctranslate2"
+            )
+        marks = {pair.first_ids("src", code)[0]: mark(code) for code in pair.languages}
+        marks |= {SourcePrefix(tag=tag).ids(pair)[-1]: mark(tag) for tag in pair.tags}
+        marks |= dict.fromkeys(pair.src.before, mark(loaded.metadata.tgt_lang))
+        names = []
+        for side in (pair.src, pair.tgt):
+            pieces = side.model_pieces
+            if not kind.has_biases:  # that exclude the tokens which mtkit has added
+                while pieces[-1] in SPECIAL_TOKENS and len(pieces) - 1 not in marks:
+                    pieces.pop()
+            names.append([marks.get(number, piece) for number, piece in enumerate(pieces)])
+        src, tgt = names
+        has_one = src == tgt and loaded.metadata.model.tied_embeddings != "target"
+        start = "".join(marks[number] for number in prefix.ids(pair))
+        return cls(src, src if has_one else tgt, marks, start, prefix.tgt_ids(pair))
+
+    @property
+    def is_shared(self) -> bool:
+        """True if one vocabulary serves both sides."""
+        return self.src is self.tgt
+
+    def write(self, folder: Path, loaded: LoadedModel) -> None:
+        """Write sentencepiece models, vocabularies and the settings of MarianTokenizer."""
+        pair, metadata = loaded.tokenizers, loaded.metadata
+        for name, side in zip(MARIAN_MODELS, (pair.src, pair.tgt), strict=True):
+            write_bytes(folder / name, side.sentencepiece_model or b"")
+        vocabularies = {VOCABULARY: self.src, **({} if self.is_shared else {TGT_VOCABULARY: self.tgt})}
+        for name, tokens in vocabularies.items():
+            write_json(folder / name, {token: number for number, token in enumerate(tokens)})
+        vocab = pair.tgt.vocab
+        settings = {
+            "tokenizer_class": "MarianTokenizer",
+            "source_lang": metadata.src_lang,
+            "target_lang": metadata.tgt_lang,
+            "unk_token": self.tgt[vocab.unk],
+            "eos_token": self.tgt[vocab.eos],
+            "pad_token": self.tgt[vocab.pad],
+            "extra_special_tokens": list(self.marks.values()),
+            "separate_vocabs": not self.is_shared,
+            "model_max_length": max(MIN_POSITIONS, metadata.max_source_length + 1),
+        }
+        write_json(folder / TOKENIZER_SETTINGS, settings)
+
+
+def hub_tensors(kind: HubClass, loaded: LoadedModel, vocabularies: Vocabularies) -> dict[str, Tensor]:
+    """The weights by the names of a class.
+
+    Sines and cosines that alternate are brought into its order, all sines first: the numbers of all embeddings and
+    layer inputs and outputs are rearranged alike, which changes no product. Biases that a model lacks are 0.
 
     Raises:
-        UsageError: it does not; the message names the key.
+        UsageError: a tensor of the class would be two weights that differ.
     """
-    config = MARIAN.check(loaded.metadata.model)
-    sinusoids: Any = config.encoder_positions
-    errors = {
-        "tied_embeddings: none": config.tied_embeddings == "none",
-        "encoder_positions: other than those of the decoder": config.encoder_positions != config.decoder_positions,
-        "encoder_positions: offset or reaches_base": sinusoids != SinusoidalConfig(layout=sinusoids.layout),
-        "residual.norm: other than layer with epsilon 1e-05": config.residual.norm != LayerNormConfig(),
-    }
-    for error, is_error in errors.items():
-        if is_error:
-            raise UsageError(f"model.{error}: not supported by Hugging Face export")
-    if loaded.tokenizers.src.sentencepiece_model is None or loaded.tokenizers.tgt.sentencepiece_model is None:
-        raise UsageError("tokenizer.model_type: Hugging Face export supports only sentencepiece models of characters")
-    return config
-
-
-def marian_tensors(
-    config: TransformerConfig, ours: Mapping[str, Tensor], tokenizers: TokenizerPair
-) -> dict[str, Tensor]:
-    """The weights by Marian's names.
-
-    Sines and cosines that alternate are brought into Marian's order, all sines first: the numbers of all embeddings and
-    layer inputs and outputs are rearranged alike, which changes no product.
-    """
-    width = config.d_model
-    order = torch.arange(width)
-    if config.encoder_positions.layout == "interleaved":  # type: ignore[union-attr]
+    config: Any = loaded.metadata.model
+    ours, sizes = weights(loaded.model), {"src": len(vocabularies.src), "tgt": len(vocabularies.tgt)}
+    order = torch.arange(config.d_model)
+    positions = config.encoder_positions
+    if isinstance(positions, SinusoidalConfig) and positions.layout == "interleaved":
         order = torch.cat([order[::2], order[1::2]])
     theirs: dict[str, Tensor] = {}
-    for names in Marian().weights(config):
-        tensor = ours[names.ours]
-        _, _, kind = names.ours.removesuffix(".weight").removesuffix(".bias").rpartition(".")
-        if kind in ("table", "query_key_value", "query", "key_value", "inner") and tensor.dim() == 2:
-            tensor = tensor[:, order]  # reads the model's width
-        elif kind in ("out", "outer", "norm"):
+    for names in kind.architecture.weights(kind.computed(config)):
+        module, _, _ = names.ours.rpartition(".")
+        tensor = ours.get(names.ours)
+        if tensor is None:
+            tensor = torch.zeros(sizes["tgt"] if names.ours == "output.bias" else len(ours[f"{module}.weight"]))
+        if names.ours in VOCAB_TENSORS:
+            tensor = tensor[: sizes[VOCAB_TENSORS[names.ours]]]
+        _, _, name = module.rpartition(".")
+        if name in ("table", "output", "query_key_value", "query", "key_value", "inner") and tensor.dim() == 2:
+            tensor = tensor[:, order] if tensor.size(1) == config.d_model else tensor  # reads the model's width
+        elif name in ("out", "outer", "norm") or module.endswith("_norm"):
             tensor = tensor[order]  # writes it
-        parts = tensor.chunk(len(names.theirs))
-        theirs |= {name: part.contiguous() for name, part in zip(names.theirs, parts, strict=True)}
-    bias = ours.get("output.bias", torch.zeros(tokenizers.tgt.vocab.size))
-    return {**theirs, OUTPUT_BIAS: bias.unsqueeze(0)}
+        if names.skipped:
+            tensor = torch.cat([tensor.new_zeros(names.skipped, tensor.size(1)), tensor])
+        if not names.theirs and tensor.any():
+            raise UsageError(
+                f"model.output_bias: {kind.name} has no bias of the output, and that of the model is not 0"
+            )
+        parts = (tensor / names.scale).chunk(max(1, len(names.theirs)))
+        for key, each in zip(names.theirs, parts, strict=False):
+            each = each.unsqueeze(0) if key == OUTPUT_BIAS else each
+            if not torch.equal(theirs.setdefault(key, each.contiguous()), each):
+                raise UsageError(f"{kind.name} has one tensor {key}, and the model two: {names.ours} differs from it")
+    return theirs
 
 
-def _config(config: TransformerConfig, loaded: LoadedModel) -> dict[str, Any]:
-    src_size, tgt_size = loaded.tokenizers.vocab_sizes
+def _config(kind: HubClass, loaded: LoadedModel, vocabularies: Vocabularies) -> dict[str, Any]:
+    config: Any = loaded.metadata.model
     return {
-        "architectures": ["MarianMTModel"],
-        "model_type": Marian.name,
-        "is_encoder_decoder": True,
-        "d_model": config.d_model,
-        "encoder_layers": config.encoder_layers,
-        "decoder_layers": config.decoder_layers,
-        "encoder_ffn_dim": config.d_ff,
-        "encoder_attention_heads": config.num_heads,
-        "decoder_ffn_dim": config.d_ff,
-        "decoder_attention_heads": config.num_heads,
-        "activation_function": ACTIVATIONS[config.feed_forward.activation].huggingface[0],  # type: ignore[union-attr]
-        "dropout": config.dropout,
-        "attention_dropout": config.attention_dropout,
-        "activation_dropout": config.activation_dropout,
-        "scale_embedding": config.scaled_embeddings,
-        "share_encoder_decoder_embeddings": config.tied_embeddings == "all",
-        "tie_word_embeddings": True,
-        "vocab_size": src_size,
-        "decoder_vocab_size": tgt_size,
-        "max_position_embeddings": max(MIN_POSITIONS, loaded.metadata.max_source_length + 1),
+        **kind.settings(config, positions=max(MIN_POSITIONS, loaded.metadata.max_source_length + 1)),
+        "vocab_size": len(vocabularies.src),
+        "decoder_vocab_size": len(vocabularies.tgt),
         **_special_tokens(loaded.tokenizers),
-        "torch_dtype": "float32",
     }
 
 
@@ -152,45 +213,27 @@ def _one_limit(loaded: LoadedModel) -> SearchConfig:
     """The model's search with one maximum length for all sources, within the table of positions of the export."""
     search, longest = loaded.metadata.search, loaded.metadata.max_source_length
     limit = min(search.max_length.of(longest), max(MIN_POSITIONS, longest + 1) - FIXED_TOKENS)
+    limit = min(limit, (loaded.metadata.model.max_target_length() or limit + 1) - 1)
     constant = search.max_length.factor == 0 and search.max_length.of(longest) == limit
     return search if constant else replace(search, max_length=MaxLength(factor=0.0, offset=limit))
 
 
-def generation_settings(search: SearchConfig, tokenizers: TokenizerPair) -> dict[str, Any]:
+def generation_settings(search: SearchConfig, tokenizers: TokenizerPair, vocabularies: Vocabularies) -> dict[str, Any]:
     """The table of generation_config.json for a search."""
+    begin, size = vocabularies.begin, len(vocabularies.tgt)
     banned = special_ids(tokenizers.tgt, allow_unknown=search.allow_unknown).banned
-    excluded = {"bad_words_ids": [[each] for each in banned]}
-    return {**options("huggingface", search), **excluded, **_special_tokens(tokenizers)}
-
-
-def _write_tokenizers(folder: Path, loaded: LoadedModel, *, is_tied: bool) -> None:
-    """Write sentencepiece models, vocabularies and the settings of MarianTokenizer."""
-    tokenizers, metadata = loaded.tokenizers, loaded.metadata
-    sides = {"source.spm": tokenizers.src, "target.spm": tokenizers.tgt}
-    for name, tokenizer in sides.items():
-        write_bytes(folder / name, tokenizer.sentencepiece_model or b"")
-    is_shared = tokenizers.src.model_pieces == tokenizers.tgt.model_pieces and is_tied
-    vocabularies = {"vocab.json": tokenizers.src, **({} if is_shared else {"target_vocab.json": tokenizers.tgt})}
-    for name, tokenizer in vocabularies.items():
-        write_json(folder / name, {piece: number for number, piece in enumerate(tokenizer.model_pieces)})
-    pieces, vocab = tokenizers.tgt.model_pieces, tokenizers.tgt.vocab
-    settings = {
-        "tokenizer_class": "MarianTokenizer",
-        "source_lang": metadata.src_lang,
-        "target_lang": metadata.tgt_lang,
-        "unk_token": pieces[vocab.unk],
-        "eos_token": pieces[vocab.eos],
-        "pad_token": pieces[vocab.pad],
-        "separate_vocabs": not is_shared,
-        "model_max_length": max(MIN_POSITIONS, metadata.max_source_length + 1),
-    }
-    write_json(folder / TOKENIZER_SETTINGS, settings)
+    settings = options("huggingface", search)
+    for key in {"max_length", "min_length"} & settings.keys():
+        settings[key] += len(begin)
+    settings["bad_words_ids"] = [[each] for each in banned if each < size]
+    forced = {"forced_bos_token_id": begin[0]} if begin else {}
+    return {**settings, **forced, **_special_tokens(tokenizers)}
 
 
 class TransformersRunner:
     """An exported model, run by the package transformers."""
 
-    def __init__(self, folder: Path, tokenizers: TokenizerPair) -> None:
+    def __init__(self, folder: Path, tokenizers: TokenizerPair, vocabularies: Vocabularies) -> None:
         """Load the model.
 
         Raises:
@@ -201,23 +244,35 @@ class TransformersRunner:
         with warnings.catch_warnings(action="ignore"), open(os.devnull, "w") as null, contextlib.redirect_stderr(null):
             with require_extra("transformers", "transformers"):
                 import transformers
-            model: Any = transformers.MarianMTModel.from_pretrained(folder)
+            model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
             self._model = model.eval()
-            self._tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
-        self._tokenizers = tokenizers
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        self._tokenizers, self._vocabularies = tokenizers, vocabularies
 
     def check_tokenizer(self, sample: SampleLines) -> None:
-        """Compare the ids of the sample; DataError if they differ."""
-        lines = [self._tokenizers.prepare("src", line) for line in sample.lines]
-        for line, ids in zip(lines, self._tokenizers.src.encode(lines), strict=True):
-            theirs = self._tokenizer(line).input_ids[:-1]
-            if theirs != ids:
+        """Compare the ids of the sample, whose lines begin with each language and tag in turn.
+
+        Raises:
+            DataError: they differ.
+        """
+        own = self._tokenizers
+        lines = [own.prepare("src", line) for line in sample.lines]
+        marks = self._vocabularies.marks
+        ids_of = {name: number for number, name in marks.items()}
+        starts = itertools.cycle([""] if not marks else marks.values())
+        for start, line, ids in zip(starts, lines, own.src.encode(lines), strict=False):
+            theirs = self._tokenizer(start + line).input_ids
+            expected = [*([ids_of[start]] if start else []), *ids, own.src.vocab.eos]
+            if theirs != expected:
                 raise DataError(
-                    f"the exported tokenizer reads {line!r} as {theirs}, mtkit as {ids}; nothing was written"
+                    f"the exported tokenizer reads {start + line!r} as {theirs}, mtkit as {expected}; nothing was "
+                    "written"
                 )
 
     @torch.inference_mode()
-    def translate(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
+    def translate(
+        self, sources: Sequence[Sequence[int]], search: SearchConfig, begin: Sequence[int] = ()
+    ) -> list[list[int]]:
         """The greedy translation of each source; see ExportRunner."""
         src, eos = self._tokenizers.src.vocab, self._tokenizers.tgt.vocab.eos
         found: list[list[int]] = []
@@ -226,10 +281,10 @@ class TransformersRunner:
             ids = pad_sequence(batch, batch_first=True, padding_value=src.pad)
             real = pad_sequence([torch.ones_like(each) for each in batch], batch_first=True)
             limit = MaxLength(factor=0.0, offset=max(search.max_length.of(len(each) - 1) for each in batch))
-            settings = generation_settings(replace(search, max_length=limit), self._tokenizers)
+            settings = generation_settings(replace(search, max_length=limit), self._tokenizers, self._vocabularies)
             # in the place of the exported settings: `generate` takes those that it is not given from them
             self._model.generation_config = type(self._model.generation_config)(**settings)
             result = self._model.generate(input_ids=ids, attention_mask=real)
-            rows = result[:, 1:].tolist()
+            rows = result[:, 1 + len(begin) :].tolist()
             found += [row[: row.index(eos)] if eos in row else row for row in rows]
         return found

@@ -250,8 +250,10 @@ class OnnxRunner:
         self._src_vocab, self._tgt_vocab = tokenizers.src.vocab, tokenizers.tgt.vocab
         self._banned = list(special_ids(tokenizers.tgt).banned)
 
-    def translate(self, sources: Sequence[Sequence[int]], search: SearchConfig) -> list[list[int]]:
-        """The greedy translation of each source, all as ids without the end of sentence.
+    def translate(
+        self, sources: Sequence[Sequence[int]], search: SearchConfig, begin: Sequence[int] = ()
+    ) -> list[list[int]]:
+        """The greedy translation of each source; see ExportRunner.
 
         Of the search configuration only the maximum length counts.
         """
@@ -263,7 +265,7 @@ class OnnxRunner:
             for row, source in zip(ids, batch, strict=True):
                 row[: len(source) + 1] = [*source, self._src_vocab.eos]
             real = np.arange(width) <= np.array([[len(source)] for source in batch])  # [B, S]
-            limits = np.array([search.max_length.of(len(source)) for source in batch])
+            limits = np.array([search.max_length.of(len(source)) + len(begin) for source in batch])
             memory = _run(self._encoder, {"ids": ids, "real": real})
             layers, sentences, groups, _, head_dim = memory[0].shape
             past = [np.zeros((layers, sentences, 1, groups, 0, head_dim), dtype=np.float32)] * 2
@@ -273,8 +275,10 @@ class OnnxRunner:
                 logits, _, *past = _run(self._decoder, {**inputs, **dict(zip(PAST, past, strict=True))})
                 logits[:, self._banned] = -np.inf
                 token = np.where(tokens.shape[1] >= limits, eos, logits.argmax(1))
+                if tokens.shape[1] < len(begin):
+                    token = np.full_like(token, begin[tokens.shape[1]])
                 tokens = np.append(tokens, token[:, None], axis=1)
-            found += [row[: row.index(eos)] for row in tokens.tolist()]
+            found += [row[len(begin) : row.index(eos)] for row in tokens.tolist()]
         return found
 
 

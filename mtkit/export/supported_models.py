@@ -84,18 +84,3 @@ ONNX = SupportedModels(
         },
     ),
 )
-# transformers' MarianMTModel: post-norm, sinusoids, no shared or pruned layers
-MARIAN = SupportedModels(
-    "Hugging Face",
-    AllowList(
-        ANY_VALUE - {"num_kv_heads", "head_dim", "encoder_sharing", "decoder_sharing"},
-        {
-            "feed_forward": (DenseConfig,),
-            "residual": (PostNormConfig,),
-            "encoder_attention": (FullAttentionConfig,),
-            "decoder_attention": (FullAttentionConfig,),
-            "encoder_positions": (SinusoidalConfig,),
-            "decoder_positions": (SinusoidalConfig,),
-        },
-    ),
-)

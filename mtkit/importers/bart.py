@@ -1,6 +1,7 @@
-"""BART's descendants in the layout of Hugging Face: Marian, M2M-100 with NLLB, and mBART.
+"""BART and its descendants in the layout of Hugging Face: Marian, M2M-100 with NLLB, mBART and others.
 
-The models of many languages are imported with one direction.
+Those without models of translation of their own (BART, Pegasus, Blenderbot) are read with the tokenizer of Marian, as
+mtkit exports models that their classes compute.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ from mtkit.importers.vocabulary import (
 from mtkit.io.files import translate_read_errors
 from mtkit.layers.activations import FROM_HUGGINGFACE
 from mtkit.layers.config import DenseConfig, LearnedConfig, PostNormConfig, PreNormConfig, SinusoidalConfig
+from mtkit.layers.kinds import PositionConfig
 from mtkit.model_folder.foreign_names import BART_LAYER
 from mtkit.models.transformer.config import TransformerConfig
 
 SHARED, OUTPUT, OUTPUT_BIAS = "model.shared.weight", "lm_head.weight", "final_logits_bias"
 ENCODER, DECODER = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
 GUIDED = b"transformer-align"  # kind of a model of OPUS-MT with guided alignment, in its README and its name
+MARIAN_MODELS, TGT_VOCABULARY = ("source.spm", "target.spm"), "target_vocab.json"
 SENTENCEPIECE = "sentencepiece.bpe.model"  # of models that share one vocabulary
 # keys of config.json that BART's descendants of transformers 2 and 3 have, and the values that are computed here
 EARLY = {
@@ -49,7 +52,7 @@ EARLY = {
     "static_position_embeddings": True,
     "force_bos_token_to_be_generated": False,
 }
-POSITION_OFFSET = 2  # rows of mBART's table of positions that are never read
+POSITION_OFFSET = 2  # of BART and mBART
 # codes of M2M-100's languages in the order of their tokens; Fan et al. 2020, table 1. https://arxiv.org/abs/2010.11125
 LANGUAGES = tuple(
     re.findall(
@@ -67,11 +70,13 @@ class BartArchitecture(ForeignArchitecture[TransformerConfig]):
     Attributes:
         scales_embeddings, activation: values of keys that config.json omits.
         norms: norms of a side outside its layers, ours -> theirs.
+        position_offset: rows at the beginning of a table of learned positions that are never read.
     """
 
     scales_embeddings: ClassVar[bool] = False
     activation: ClassVar[str] = "gelu"
     norms: ClassVar[Mapping[str, str]] = {}
+    position_offset: ClassVar[int] = 0
 
     def config(self, fields: Fields) -> TransformerConfig:
         """Keys that all these architectures state, and those of this one."""
@@ -94,13 +99,12 @@ class BartArchitecture(ForeignArchitecture[TransformerConfig]):
             **keys,
             feed_forward=DenseConfig(activation=FROM_HUGGINGFACE[name]),
             scaled_embeddings=fields.get("scale_embedding", bool, self.scales_embeddings),
-            output_bias=True,
-            **particular,
+            **{"output_bias": True, "tied_embeddings": "all", **particular},
         )
 
     @abstractmethod
     def particular_keys(self, fields: Fields) -> dict[str, Any]:
-        """Residual connections, positions and tied embeddings; errors as `config`."""
+        """Residual connections, positions, and tied embeddings that are not `all`; errors as `config`."""
 
     def weights(self, config: TransformerConfig) -> Iterator[WeightNames]:
         """See ForeignArchitecture."""
@@ -119,11 +123,24 @@ class BartArchitecture(ForeignArchitecture[TransformerConfig]):
                 for ours, theirs in BART_LAYER[side].items()
             }
             modules |= {ours.format(side=side, embedding=embedding): (theirs,) for ours, theirs in self.norms.items()}
+            if isinstance(config.encoder_positions, LearnedConfig):
+                table = (f"model.{side}.embed_positions.weight",)
+                yield WeightNames(f"{embedding}.position.table.weight", table, skipped=self.position_offset)
             for ours, theirs in modules.items():
                 for kind in ("weight", "bias"):
                     yield WeightNames(f"{ours}.{kind}", tuple(f"model.{side}.{each}.{kind}" for each in theirs))
         if config.output_bias:
             yield WeightNames("output.bias", (OUTPUT_BIAS,), is_optional=True)
+
+    def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
+        """Those of Marian; see ForeignArchitecture."""
+        return read_mapped_tokenizers(
+            folder,
+            fields,
+            models=MARIAN_MODELS,
+            vocabularies=(VOCABULARY, VOCABULARY if _shares_embeddings(fields) else TGT_VOCABULARY),
+            tag_marks=(">>", "<<"),
+        )
 
 
 class Marian(BartArchitecture):
@@ -141,24 +158,57 @@ class Marian(BartArchitecture):
     def particular_keys(self, fields: Fields) -> dict[str, Any]:
         """See BartArchitecture."""
         require(fields, EARLY)
-        positions = SinusoidalConfig(layout="concatenated")
         return {
+            **_both_positions(SinusoidalConfig(layout="concatenated")),
             "residual": PostNormConfig(),
-            "encoder_positions": positions,
-            "decoder_positions": positions,
             "tied_embeddings": "all" if _shares_embeddings(fields) else "target",
             "alignment_head": _alignment_head(fields),
         }
 
-    def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
-        """See ForeignArchitecture."""
-        return read_mapped_tokenizers(
-            folder,
-            fields,
-            models=("source.spm", "target.spm"),
-            vocabularies=(VOCABULARY, VOCABULARY if _shares_embeddings(fields) else "target_vocab.json"),
-            tag_marks=(">>", "<<"),
-        )
+
+class Pegasus(BartArchitecture):
+    """Pre-norm and sinusoids whose sines come first: the models that mtkit trains by default."""
+
+    name: ClassVar[str] = "pegasus"
+    description: ClassVar[str] = "Pegasus with the tokenizer of Marian"
+    norms: ClassVar[Mapping[str, str]] = {"{side}_norm": "layer_norm"}
+    unused_weights: ClassVar[frozenset[str]] = Marian.unused_weights
+
+    def particular_keys(self, fields: Fields) -> dict[str, Any]:
+        """See BartArchitecture."""
+        return {**_both_positions(SinusoidalConfig(layout="concatenated")), "residual": PreNormConfig()}
+
+
+class Blenderbot(BartArchitecture):
+    """Pre-norm and learned positions."""
+
+    name: ClassVar[str] = "blenderbot"
+    description: ClassVar[str] = "Blenderbot with the tokenizer of Marian"
+    norms: ClassVar[Mapping[str, str]] = {"{side}_norm": "layer_norm"}
+
+    def particular_keys(self, fields: Fields) -> dict[str, Any]:
+        """See BartArchitecture."""
+        positions = LearnedConfig(max_length=fields.count("max_position_embeddings"))
+        return {**_both_positions(positions), "residual": PreNormConfig()}
+
+
+class Bart(BartArchitecture):
+    """Post-norm, learned positions, and a norm after the embeddings."""
+
+    name: ClassVar[str] = "bart"
+    description: ClassVar[str] = "BART with the tokenizer of Marian"
+    norms: ClassVar[Mapping[str, str]] = {"{embedding}.norm": "layernorm_embedding"}
+    position_offset: ClassVar[int] = POSITION_OFFSET
+
+    def particular_keys(self, fields: Fields) -> dict[str, Any]:
+        """See BartArchitecture."""
+        require(fields, {**EARLY, "normalize_embedding": True, "static_position_embeddings": False})
+        positions = LearnedConfig(max_length=fields.count("max_position_embeddings"))
+        return {**_both_positions(positions), "residual": PostNormConfig(), "embedding_norm": True}
+
+
+def _both_positions(positions: PositionConfig) -> dict[str, Any]:
+    return {"encoder_positions": positions, "decoder_positions": positions}
 
 
 def _alignment_head(fields: Fields) -> list[int] | None:
@@ -195,12 +245,7 @@ class M2M100(BartArchitecture):
     def particular_keys(self, fields: Fields) -> dict[str, Any]:
         """See BartArchitecture."""
         positions = SinusoidalConfig(layout="concatenated", offset=2, reaches_base=True)
-        return {
-            "residual": PreNormConfig(),
-            "encoder_positions": positions,
-            "decoder_positions": positions,
-            "tied_embeddings": "all",
-        }
+        return {**_both_positions(positions), "residual": PreNormConfig()}
 
     def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
         """See ForeignArchitecture."""
@@ -222,26 +267,14 @@ class MBart(BartArchitecture):
     name: ClassVar[str] = "mbart"
     description: ClassVar[str] = "mBART of 25 and of 50 languages"
     norms: ClassVar[Mapping[str, str]] = {"{embedding}.norm": "layernorm_embedding", "{side}_norm": "layer_norm"}
+    position_offset: ClassVar[int] = POSITION_OFFSET
 
     def particular_keys(self, fields: Fields) -> dict[str, Any]:
         """See BartArchitecture."""
         norms = dict.fromkeys(("normalize_embedding", "add_final_layer_norm", "normalize_before"), True)
         require(fields, {**EARLY, **norms, "static_position_embeddings": False})
         positions = LearnedConfig(max_length=fields.count("max_position_embeddings"))
-        return {
-            "residual": PreNormConfig(),
-            "encoder_positions": positions,
-            "decoder_positions": positions,
-            "tied_embeddings": "all",
-            "embedding_norm": True,
-        }
-
-    def weights(self, config: TransformerConfig) -> Iterator[WeightNames]:
-        """See ForeignArchitecture."""
-        yield from super().weights(config)
-        for side, embedding in (("encoder", "src_embedding"), ("decoder", "tgt_embedding")):
-            table = (f"model.{side}.embed_positions.weight",)
-            yield WeightNames(f"{embedding}.position.table.weight", table, skipped=POSITION_OFFSET)
+        return {**_both_positions(positions), "residual": PreNormConfig(), "embedding_norm": True}
 
     def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
         """See ForeignArchitecture."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.importers.architecture import ForeignArchitecture, WeightNames
-from mtkit.importers.bart import M2M100, Marian, MBart
+from mtkit.importers.bart import M2M100, Bart, Blenderbot, Marian, MBart, Pegasus
 from mtkit.importers.foreign_folder import (
     GENERATION,
     TOKENIZER_SETTINGS,
@@ -43,7 +43,7 @@ from mtkit.recipe.paths import to_plain
 
 # architectures of other programs, by the `model_type` of their config.json
 ARCHITECTURES: dict[str, ForeignArchitecture[Any]] = {
-    each.name: each for each in (Marian(), M2M100(), MBart(), T5(), MT5())
+    each.name: each for each in (Marian(), Pegasus(), M2M100(), MBart(), Blenderbot(), Bart(), T5(), MT5())
 }
 
 # Logit of tokens that the model lacks: their probability is 0 in float32, and label smoothing, which spreads a little

@@ -216,7 +216,7 @@ def test_errors(toy_model: Make, exported: str, tmp_path: Path, text: Path, caps
     for words in (["score", exported, "--src", str(text), "--ref", str(text)], ["translate", exported, str(text)]):
         message = "exported: exported for another program; give the model folder that it was exported from"
         assert message in run_mtkit(capsys, *words, code=2)[1]
-    monkeypatch.setattr(CTranslate2Runner, "translate", lambda self, sources, search: [[4]] * len(sources))
+    monkeypatch.setattr(CTranslate2Runner, "translate", lambda self, sources, search, begin: [[4]] * len(sources))
     _, err = run_mtkit(capsys, *command, str(tmp_path / "new"), "--check", str(text), code=65)
     assert "the exported model translates differently: 2 of 12 translations are equal" in err  # the blank ones
     assert not (tmp_path / "new").exists()
