@@ -54,13 +54,14 @@ class Dictionary(NamedTuple):
 
 @dataclass(eq=False)
 class StoredGlossary:
-    """A glossary of a client."""
+    """A glossary of a client; whoever changes it over several steps holds its lock."""
 
     client: str
     name: str
     dictionaries: dict[Direction, Dictionary] = field(default_factory=dict)
     identifier: str = field(default_factory=lambda: str(uuid.uuid4()))
     created: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat())
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Glossaries:
@@ -84,8 +85,30 @@ class Glossaries:
             The directions of the dictionaries.
 
         Raises:
-            RequestError: there are too many glossaries, or a field is wrong; then nothing changes.
+            RequestError: there are too many glossaries, a field is wrong, or a stored glossary was deleted meanwhile;
+                then nothing changes.
         """
+        is_new = glossary.identifier not in self._glossaries
+        async with glossary.lock:
+            changed = await self._read(glossary, dictionaries, keeps_terms=keeps_terms)
+            if not is_new:
+                self.find(glossary.identifier, glossary.client)
+            new = {**glossary.dictionaries, **changed}
+            others = [each for each in self._glossaries.values() if each is not glossary]
+            of_client = [each for each in others if each.client == glossary.client]
+            for whose, share, present in (("you have", SHARE, of_client), ("the server has", 1, others)):
+                stored = [dictionary for each in present for dictionary in each.dictionaries.values()]
+                num_bytes = sum(len(each.terms) for each in (*stored, *new.values()))
+                if len(present) >= MAX_GLOSSARIES // share or num_bytes > MAX_BYTES // share:
+                    raise RequestError(429, f"{whose} too many glossaries; delete some")
+            glossary.dictionaries = new
+            self._glossaries[glossary.identifier] = glossary
+        return [*changed]
+
+    async def _read(
+        self, glossary: StoredGlossary, dictionaries: Iterable[RequestFields], *, keeps_terms: bool
+    ) -> dict[Direction, Dictionary]:
+        """The dictionaries of a request; arguments and errors as `store`."""
         changed: dict[Direction, Dictionary] = {}
         for fields in dictionaries:
             direction = self._service.find_direction(fields.text("source_lang"), fields.text("target_lang"))
@@ -97,17 +120,7 @@ class Glossaries:
             if len(rows) > MAX_TERMS:
                 raise RequestError(400, f"entries: {len(rows):,} terms; a dictionary has at most {MAX_TERMS:,}")
             changed[direction] = Dictionary(await terms_as_json(rows), len(rows))
-        new = {**glossary.dictionaries, **changed}
-        others = [each for each in self._glossaries.values() if each is not glossary]
-        of_client = [each for each in others if each.client == glossary.client]
-        for whose, share, present in (("you have", SHARE, of_client), ("the server has", 1, others)):
-            stored = [dictionary for each in present for dictionary in each.dictionaries.values()]
-            num_bytes = sum(len(each.terms) for each in (*stored, *new.values()))
-            if len(present) >= MAX_GLOSSARIES // share or num_bytes > MAX_BYTES // share:
-                raise RequestError(429, f"{whose} too many glossaries; delete some")
-        glossary.dictionaries = new
-        self._glossaries[glossary.identifier] = glossary
-        return [*changed]
+        return changed
 
     def of(self, client: str) -> list[StoredGlossary]:
         """The glossaries of a client."""
@@ -272,7 +285,8 @@ class DeepLGlossaries(DeepLFront):
     async def delete_dictionary(self, request: Request) -> Response:
         """Delete a direction of a glossary."""
         fields, glossary = await self._find_glossary(request)
-        del glossary.dictionaries[self._direction(fields, glossary)]
+        async with glossary.lock:
+            del glossary.dictionaries[self._direction(fields, glossary)]
         return Response(status_code=204)
 
     def _direction(self, fields: RequestFields, glossary: StoredGlossary) -> Direction:

@@ -86,3 +86,40 @@ def test_a_glossary_is_read_once_and_beside_the_loop(seed: int, monkeypatch: pyt
     assert [json.loads(text) for text in texts] == [terms] * 6
     assert len(threads) == 1
     assert threads[0] != threading.get_ident()
+
+
+@pytest.mark.parametrize("seed", seeds(20, 200))
+def test_changes_at_the_same_time_lose_nothing_and_bring_nothing_back(seed: int) -> None:
+    rng = random.Random(seed)
+    service = SimpleNamespace(find_direction=lambda source, target: Direction(source, target))
+    glossaries, glossary = Glossaries(cast(Any, service)), StoredGlossary("one", "n")
+
+    def fields(number: int) -> RequestFields:
+        terms = "\n".join(f"term {number} {index}\tx" for index in range(rng.choice([1, 10, 1000])))
+        return RequestFields({"source_lang": "en", "target_lang": "de", "entries": terms})
+
+    async def change(number: int) -> bool:
+        await asyncio.sleep(rng.random() / 300)
+        try:
+            found = glossaries.find(glossary.identifier, "one")
+            await glossaries.store(found, [fields(number)], keeps_terms=True)
+        except RequestError as error:
+            assert error.status == 404
+            return False
+        return True
+
+    async def delete() -> None:
+        await asyncio.sleep(rng.random() / 300)
+        glossaries.delete(glossary.identifier, "one")
+
+    async def run() -> None:
+        await glossaries.store(glossary, [fields(0)])
+        is_deleted = rng.random() < 0.7
+        *changed, _ = await asyncio.gather(*map(change, range(1, 6)), delete() if is_deleted else asyncio.sleep(0))
+        assert glossaries.of("one") == ([] if is_deleted else [glossary])
+        (dictionary,) = glossary.dictionaries.values()
+        kept = {int(line.split()[1]) for line in dictionary.as_tsv().split("\n")}
+        assert kept == {0, *(number for number, was_stored in enumerate(changed, start=1) if was_stored)}
+        assert is_deleted or all(changed)
+
+    asyncio.run(run())
