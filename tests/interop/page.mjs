@@ -280,6 +280,17 @@ await check("a document goes on when the server answers again", async (expect) =
   expect(caused.length === 2 && caused.every((each) => each.startsWith("Failed to load")), `${caused}`);
   await other.context().close();
 });
+await check("a document that no server takes is not said to be tried again", async (expect) => {
+  const other = await open();
+  const errorsBefore = errors.length;
+  await other.route("**/documents", (route) => route.abort());
+  await other.setInputFiles("#file", { name: "a.html", mimeType: "text/html", buffer: Buffer.from("<p>the dog</p>") });
+  await other.locator("#documents .note.error").waitFor();
+  const note = await other.textContent("#documents .note");
+  expect(note === "The server does not answer.", note);
+  errors.splice(errorsBefore); // the browser names the failure
+  await other.context().close();
+});
 await check("copy, clear, exchange", async (expect) => {
   await type(page, "a dog");
   const before = await translation(page);

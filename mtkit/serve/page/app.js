@@ -3,7 +3,7 @@
 import { listenToFiles } from "./documents.js";
 import { formatNumber, interfaceLanguage, languageName, languageTag, showInterfaceLanguages, t } from "./interface.js";
 import { closeMenu, openMenu } from "./menu.js";
-import { ask, remember, remembered } from "./server.js";
+import { ask, messageOf, remember, remembered } from "./server.js";
 import { listenToWords, mirrorText, showSentences } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
@@ -182,7 +182,7 @@ function showError(error) {
   if (error.retryAfter) timer = setTimeout(translate, 1000 * error.retryAfter);
   const needsKey = error.status === 403 && !byId("key-details").hidden;
   if (needsKey) byId("key-details").open = true;
-  showStatus(needsKey ? t("key_wrong") : error.message, true);
+  showStatus(needsKey ? t("key_wrong") : messageOf(error), true);
 }
 
 // Offer other words in place of one, and go on with the one that is chosen.
@@ -267,7 +267,7 @@ async function start() {
     showModels(state.model);
     if (!text.value) text.value = state.q; // unless somebody has typed already
   } catch (error) {
-    showStatus(error.message, true);
+    showStatus(messageOf(error), true);
     if (error.retryAfter) setTimeout(start, 1000 * error.retryAfter);
     return;
   }

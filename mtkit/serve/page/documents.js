@@ -1,7 +1,7 @@
 // Documents: chosen, pasted, or dropped anywhere on the page, with their progress.
 
 import { formatNumber, t } from "./interface.js";
-import { ask } from "./server.js";
+import { ask, messageOf } from "./server.js";
 
 const POLL = 500; // milliseconds between looks at a document
 const list = document.getElementById("documents");
@@ -51,7 +51,7 @@ async function translateFile(file, fields) {
       const isTriedAgain = error.retryAfter && (state.id || error.status);
       if (isTriedAgain) wait = 1000 * error.retryAfter;
       else state = { error: error.message };
-      update(isTriedAgain ? { ...state, busy: error.message } : state);
+      update(isTriedAgain ? { ...state, busy: messageOf(error) } : state);
     }
     await new Promise((resolve) => setTimeout(resolve, wait));
   }

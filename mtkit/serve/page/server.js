@@ -10,6 +10,11 @@ class AnswerError extends Error {
   }
 }
 
+// The message of an error; of a request that is sent again, with the time until then.
+export function messageOf(error) {
+  return error.retryAfter ? `${error.message} ${t("again", { seconds: formatNumber(error.retryAfter) })}` : error.message;
+}
+
 // The answer to a request: GET, or POST with a body that is an object (sent as JSON) or a form.
 export async function ask(path, { body, signal } = {}) {
   const key = remembered(localStorage, "key");
@@ -24,14 +29,12 @@ export async function ask(path, { body, signal } = {}) {
     response = await fetch(path, request);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    const seconds = 5;
-    throw new AnswerError(t("offline", { seconds }), 0, seconds);
+    throw new AnswerError(t("offline"), 0, 5);
   }
   const answer = await response.json().catch(() => ({ error: response.statusText }));
   if (response.ok) return answer;
   const seconds = Number(response.headers.get("Retry-After") ?? 0);
-  const message = seconds ? t("busy", { seconds: formatNumber(seconds) }) : answer.error;
-  throw new AnswerError(message, response.status, seconds);
+  throw new AnswerError(seconds ? t("busy") : answer.error, response.status, seconds);
 }
 
 // A value that localStorage or sessionStorage has; "" if it has none, or the browser keeps nothing.
