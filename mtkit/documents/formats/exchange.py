@@ -30,6 +30,7 @@ _DONE = "translated already"
 _EXCLUDED = "not to be translated"
 _UNSURE = "with a target that is neither empty nor a copy, in a state that asks for a translation"
 _UNMATCHED = "segments that the source lacks"
+_LACKING = "segments that the target lacks before others"
 _ALTERNATIVE = re.compile(r"<(?:[\w.-]+:)?alt-trans\b")
 
 
@@ -274,7 +275,9 @@ class Xliff(_Exchange):
     def _units(self, stretch: str, part: Element | None, source: Element, target: Element | None) -> list[TextUnit]:
         """The texts of a unit or segment: those of the segments that its tool has divided it into, if there are any."""
         whole, tags, breaks = _marked(stretch[source.content_start : source.content_end])
-        if not has_words(whole.text):
+        content = stretch[target.content_start : target.content_end].strip() if target is not None else ""
+        words = TAG.sub("", content).strip()
+        if not has_words(whole.text) and not has_words(words):
             return []
         if part is None:
             return [left_unit(_EXCLUDED, whole)]
@@ -283,12 +286,10 @@ class Xliff(_Exchange):
         slots = _segments(stretch, target) if target is not None else []
         state = attribute(target.tag if target is not None else "", "state") or attribute(part.tag, "state") or ""
         is_open = state in _NEW and attribute(part.tag, "approved") != "yes"
-        content = stretch[target.content_start : target.content_end].strip() if target is not None else ""
         is_copy = is_open and content == stretch[source.content_start : source.content_end].strip()
         if slots and (segments or len(slots) == 1):
-            sources = {attribute(each.tag, "mid"): each for each in segments} if segments else {}
-            pairs = [(sources.get(attribute(each.tag, "mid")) if segments else source, each) for each in slots]
-        elif not (is_copy or (is_open and not content)) and target is not None:
+            pairs = _paired(stretch, segments, slots) if segments else [(source, slots[0])]
+        elif not (is_copy or (is_open and not words)) and target is not None:
             return [left_unit(_UNSURE if is_open and state else _DONE, whole)]
         else:
             pairs = [(each, each) for each in segments] if segmented is not None else []
@@ -336,33 +337,68 @@ def _segments(stretch: str, element: Element) -> list[Element]:
     return [mark for mark in marks if attribute(mark.tag, "mtype") == "seg"]
 
 
+def _paired(
+    stretch: str, segments: Sequence[Element], slots: Sequence[Element]
+) -> list[tuple[Element | None, Element | None]]:
+    """Segments of a source with their elements of the target, by its order, and then those that the target lacks.
+
+    The last ones get a new element behind those of the target; one that belongs before others gets none.
+    """
+    sources = {attribute(each.tag, "mid"): each for each in segments}
+    pairs: list[tuple[Element | None, Element | None]]
+    pairs = [(sources.pop(attribute(each.tag, "mid"), None), each) for each in slots]
+    end, gap, last = slots[-1].end, "", len(segments)
+    while any(source for source, _ in pairs) and attribute(segments[last - 1].tag, "mid") in sources:
+        last -= 1
+    for index, segment in enumerate(segments):
+        if index:
+            gap = stretch[segments[index - 1].end : segment.start]
+        if attribute(segment.tag, "mid") in sources:
+            new = Element(end, end, end, end, f"{'' if gap.strip() else gap}{segment.tag}")
+            pairs.append((segment, new if index >= last else None))
+    return pairs
+
+
 def _units_of_segments(
-    stretch: str, whole: TextUnit, pairs: Sequence[tuple[Element | None, Element]], frame: Element, *, copies: bool
+    stretch: str,
+    whole: TextUnit,
+    pairs: Sequence[tuple[Element | None, Element | None]],
+    frame: Element,
+    *,
+    copies: bool,
 ) -> list[TextUnit]:
     """A text for each segment that has no translation yet; together they write the target.
 
     Args:
         whole: the unit, which says what stands around its text.
-        pairs: the source of a segment, and the element whose content is that of the target.
+        pairs: the source of a segment, and the element whose content is that of the target; None: there is none.
         frame: the element with these, all of whose content around them is that of the target.
         copies: a segment that equals its source is no translation.
     """
     units: list[TextUnit] = []
     position, before, left = frame.content_start, whole.before, []
     for source, slot in pairs:
-        content = stretch[slot.content_start : slot.content_end].strip()
+        content = stretch[slot.content_start : slot.content_end].strip() if slot is not None else ""
         if source is None:
             left += [] if content else [left_unit(_UNMATCHED)]
             continue
         raw = stretch[source.content_start : source.content_end]
         marked, tags, breaks = _marked(raw)
-        if not has_words(marked.text):
-            continue
-        if content and not (slot is source or (copies and content == raw.strip())):
-            left.append(left_unit(_DONE, marked))
+        is_text, is_done = (
+            has_words(marked.text),
+            content and not (slot is source or (copies and content == raw.strip())),
+        )
+        if is_done or slot is None:
+            left += [left_unit(_LACKING if slot is None else _DONE, marked)] if is_text else []
             continue
         tag = re.sub(r"/>\Z", ">", slot.tag)
-        prefix = re.match(r"</?([\w.-]+:)?", tag)
+        prefix = re.search(r"</?([\w.-]+:)?", tag)
+        before += f"{stretch[position : slot.start]}{tag}"
+        after = f"</{(prefix and prefix[1]) or ''}mrk>"
+        position = slot.end
+        if not is_text:
+            before += f"{raw}{after}"
+            continue
         units.append(
             replace(
                 whole,
@@ -370,13 +406,13 @@ def _units_of_segments(
                 source=marked,
                 tags=tags,
                 breaks=breaks,
-                before=f"{before}{stretch[position : slot.start]}{tag}",
-                after=f"</{(prefix and prefix[1]) or ''}mrk>",
+                before=before,
+                after=after,
                 insertions=() if units else whole.insertions,
             )
         )
-        position, before = slot.end, ""
+        before = ""
     if units:
-        rest = stretch[position : frame.content_end]
+        rest = f"{before}{stretch[position : frame.content_end]}"
         units[-1] = replace(units[-1], after=f"{units[-1].after}{rest}{whole.after}")
     return [*units, *left]

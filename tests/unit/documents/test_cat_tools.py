@@ -26,6 +26,10 @@ def made(rng: random.Random, number: int) -> tuple[str, list[str] | None, str | 
     plain = ["".join(etree.fromstring(f"<a>{text}</a>").itertext()) for text in texts]
     done = [text.upper() for text in plain]
     whole = [" ".join(done)]
+    has_letters = [any(map(str.isalpha, text)) for text in plain]
+    first = "Fertig" if has_letters[0] else plain[0]
+    kept = f'<mrk mid="0" mtype="seg">{first}</mrk>'
+    partly = [first, *done[1:]] if any(has_letters[1:]) else None
     kinds = [
         (f"<seg-source>{segmented}</seg-source><target>{empty}</target>", done, None),
         (f"<seg-source>{segmented}</seg-source>", done, None),
@@ -33,14 +37,16 @@ def made(rng: random.Random, number: int) -> tuple[str, list[str] | None, str | 
         (f'<seg-source>{segmented}</seg-source><target state="new">{segmented}</target>', done, None),
         (f'<target state="needs-translation">{source}</target>', whole, None),
         (f'<target state="new">{source}</target>', whole, None),
+        (f"<seg-source>{segmented}</seg-source><target>{kept}</target>", partly, has_letters[0] and "translated already"),
+        ('<target> <g id="1"/><x id="2"/> </target>', whole, None),
         ("", whole, None),
         ('<target state="translated">Fertig</target>', None, "translated already"),
         ('<target state="needs-translation">Etwas</target>', None, "with a target that is neither empty nor a copy"),
         ("<target>Etwas</target>", None, "translated already"),
     ]
     rest, target, left = rng.choice(kinds)
-    if not any(char.isalpha() for text in plain for char in text):
-        target = left = None
+    if not any(has_letters):
+        target = None
     return f'<trans-unit id="{number}"><source>{source}</source>{rest}</trans-unit>', target, left
 
 
