@@ -27,29 +27,38 @@ class Span(NamedTuple):
 
 _EMOJI = "\u231a-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 _ROLE = r":[A-Za-z][\w.+:-]{0,60}:"  # of reStructuredText
-# The alternatives in order: URL, e-mail, code in backticks with its role, placeholders in braces, of printf and of
-# Python, markup, long options, names with underscores or parentheses, paths, numbers with their separators, emoji.
+# The alternatives in order: URL, e-mail, code in backticks with its role, placeholders in braces, of printf, Python and
+# Ruby, between signs and of shells, templates, markup, long options, names with underscores or parentheses, paths,
+# numbers with their separators, emoji.
 _SPAN = re.compile(
-    r"(?i:https?|ftp|file)://[^\s<>\"“”«»「」、。]+|(?i:www)\.[^\s<>\"“”«»「」、。]+"
+    r"(?<![A-Za-z\d+.-])(?:[A-Za-z][A-Za-z\d+.-]{0,20}://|(?i:mailto|tel|sms|urn|magnet):(?=[\w+?])|(?i:www)\.)"
+    r"[^\s<>\"“”«»「」、。]+"
     r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     rf"|(?:{_ROLE})?(?:``[^`\n]{{1,200}}``|`[^`\n]{{1,200}}`(?:{_ROLE}|__?(?!\w))?)"
-    r"|\$?\{\{?[^{}\n]{0,100}\}?\}"
-    r"|(?<![\w%])%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|[Lzjt])?[sdiufFeEgGxXoc@](?![A-Za-z])"
+    r"|\$?\{{1,3}[^{}\n]{0,100}\}{1,3}"
+    r"|(?<![\w%])%(?:\(\w+\)|<\w+>|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|[Lzjt])?[sdiufFeEgGxXocn@](?![A-Za-z])"
+    r"|(?<![\w%])%[A-Za-z_]\w*%(?!\w)|(?<![\w$])\$[A-Za-z_]\w*(?:\$|\([^()\n]{0,100}\))?"
+    r"|(?<!\w)__(?:MSG_\w{1,60}?|[A-Z][A-Z\d_]{0,60}?)__(?!\w)"
+    r"|<(?P<template>[%?]).{0,200}?(?P=template)>"
     r"|</?[A-Za-z][^<>\n]{0,200}>"
     r"|(?<![\w-])--[A-Za-z][\w-]+"
-    r"|(?<![A-Za-z])[A-Za-z_]\w{0,60}\(\)|(?<![A-Za-z_])[A-Za-z]\w{0,60}?_\w+"
+    r"|(?<![A-Za-z.])[A-Za-z_][\w.]{0,60}\(\)|(?<![A-Za-z_])[A-Za-z]\w{0,60}?_\w+"
     r"|(?<![\w/.])(?:~|\.{1,2})?/[\w.+-]+(?:/[\w.+-]*)+"
     r"|(?P<number>(?<![\w])[+-]?\d+(?:[.,:/'’-]\d+)*|\d+(?:[.,:/'’-]\d+)*)"
     rf"|[{_EMOJI}][\ufe0f\u200d\U0001f3fb-\U0001f3ff{_EMOJI}]*",
     re.ASCII,
 )
-_MAY_HAVE_SPANS = re.compile(rf"[\d@`{{%<_/]|--|(?i:www)\.|\(\)|[{_EMOJI}]|[^\x00-\u024f\u1e00-\u206f]")
+_MAY_HAVE_SPANS = re.compile(rf"[\d@`{{%<_/$:]|--|(?i:www)\.|\(\)|[{_EMOJI}]|[^\x00-\u024f\u1e00-\u206f]")
+_URL = re.compile(r"(?i:[a-z][a-z\d+.-]*:[\w+?/]|www\.)")
 _TRAILING = ".,;:!?)]}'’"  # of a URL, where it belongs to the sentence
 _TOUCHING = "*_^|\\~=+#@&$%§/"  # signs that belong to the span that they touch
-# whole words that no translator changes, beside spans: files, hosts, versions, colours, references, other placeholders
+# whole words that no translator changes, beside spans: files, hosts, versions, colours, references, times, identifiers,
+# names of people and emoji between signs, other placeholders
 _CODE = re.compile(
-    r"(?<!\S)(?:[A-Za-z]:\\\S*|[\w~./\\-]*[\w-]\.[A-Za-z]\w{0,9}|v\d[\w.+-]*|#[0-9A-Fa-f]{3,8}|@?:[A-Za-z_][\w.-]*|%\w+%)(?!\S)"
-    r"|&#?\w{1,32};|\$t\([^()\n]{0,100}\)",
+    r"(?<!\S)(?:[A-Za-z]:\\\S*|[\w~./\\-]*[\w-]\.[A-Za-z]\w{0,9}|v\d[\w.+-]*|#[0-9A-Fa-f]{3,8}|@?:[A-Za-z_][\w.-]*:?"
+    r"|@[A-Za-z][\w./:-]*|%L?\d+|[\w-]+(?:\.[\w-]+)+/\S*|0x[0-9A-Fa-f]+|U\+[0-9A-F]{4,6}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|[0-9a-f]{32,64}|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)?|\d+(?:\.\d+)+[-+][\w.+-]+)(?!\S)"
+    r"|&#?\w{1,32};",
     re.ASCII,
 )
 # a number may be a part of a word, and what looks like a tag may be a text in angle brackets
@@ -90,7 +99,7 @@ def find_spans(text: str) -> list[Span]:
     spans: list[Span] = []
     for match in _SPAN.finditer(text):
         found = match[0]
-        if "://" in found or found[:4].lower() == "www.":
+        if _URL.match(found):
             has_bracket, end = "(" in found, len(found)
             while found[end - 1] in _TRAILING and not (found[end - 1] == ")" and has_bracket):
                 end -= 1
