@@ -13,6 +13,7 @@ from tests.unit.documents.generated import translate
 
 N = "{urn:oasis:names:tc:xliff:document:1.2}"
 SOURCES = ["the dog", 'a <g id="1">cat</g>', "12", "it &amp; he"]
+DONE = "translated already"
 SEEDS = seeds(20, 220)
 
 
@@ -37,12 +38,12 @@ def made(rng: random.Random, number: int) -> tuple[str, list[str] | None, str | 
         (f'<seg-source>{segmented}</seg-source><target state="new">{segmented}</target>', done, None),
         (f'<target state="needs-translation">{source}</target>', whole, None),
         (f'<target state="new">{source}</target>', whole, None),
-        (f"<seg-source>{segmented}</seg-source><target>{kept}</target>", partly, has_letters[0] and "translated already"),
+        (f"<seg-source>{segmented}</seg-source><target>{kept}</target>", partly, has_letters[0] and DONE),
         ('<target> <g id="1"/><x id="2"/> </target>', whole, None),
         ("", whole, None),
-        ('<target state="translated">Fertig</target>', None, "translated already"),
+        ('<target state="translated">Fertig</target>', None, DONE),
         ('<target state="needs-translation">Etwas</target>', None, "with a target that is neither empty nor a copy"),
-        ("<target>Etwas</target>", None, "translated already"),
+        ("<target>Etwas</target>", None, DONE),
     ]
     rest, target, left = rng.choice(kinds)
     if not any(has_letters):
