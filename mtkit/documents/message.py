@@ -221,13 +221,18 @@ def _spaced(pieces: list[Marked], last: str, *, is_last: bool) -> list[Marked]:
     return [Marked(final.text[-1]), *pieces[:-1], Marked(final.text[:-1], final.marks)]
 
 
+def begins_message(text: str) -> bool:
+    """Return whether a text has what begins an argument with branches."""
+    return _BEGINNING.search(text) is not None
+
+
 def read_message(source: Marked) -> Message:
     """The message of a text; most have no argument with branches, and are one text.
 
     Raises:
         MessageError: an argument with branches cannot be read.
     """
-    if "{" not in source.text or _BEGINNING.search(source.text) is None:
+    if not begins_message(source.text):
         return Message(text=source, is_plain=True)
     parts, doubles = list(_Parser(source.text).parts()), "''" in source.text
     stack: list[tuple[Message, list[Marked]]] = [(Message(doubles=doubles), [])]  # with the pieces of its text

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from mtkit.documents.format import DocumentFormat
+from mtkit.documents.formats.plain import PlainText
+from mtkit.documents.message import begins_message
 from mtkit.documents.translate import DocumentReport, PendingStretch, finish_stretch
 from mtkit.documents.unit import StretchError
 from mtkit.errors import MtkitError
@@ -26,6 +28,7 @@ from mtkit.text.language import rank_languages
 from mtkit.text.language_tags import language_name, match_language, normal_code
 from mtkit.text.normalise import plain
 from mtkit.text.sentences import split_sentences
+from mtkit.text.spans import needs_translation
 from mtkit.translate.segments import space_between
 
 AUTO = "auto"  # source of a request whose language is to be detected
@@ -42,7 +45,8 @@ class RequestOptions:
 
     Attributes:
         client: whose turn it takes.
-        sentences: whether the sentences of a line are translated by themselves.
+        sentences: whether the sentences of a line are translated by themselves; False: only if the model has hardly
+            read lines of several, of which it would lose all but the first.
         alternatives: number of further translations.
         details: whether alignment and confidence are wanted.
         glossary: terms as JSON, lists of a term and its allowed forms; only of a direction that has a model. "": none.
@@ -219,7 +223,7 @@ class TranslationService:
         results: dict[tuple[str, str], dict[str, Any]] = {}
         missing: dict[tuple[str, str], None] = {}  # each once
         for text in texts:
-            if not text[0].strip():
+            if not text[1] and not needs_translation(text[0]):
                 results[text] = {"hyp": text[0]}
             elif (known := self._cache.get((version, *text))) is not None:
                 results[text] = known
@@ -256,7 +260,16 @@ class TranslationService:
     async def translate_texts(
         self, texts: Sequence[str], direction: Direction, options: RequestOptions
     ) -> list[LineResult]:
-        """Translate texts line by line; alternatives are those of a text of one line. Errors as `translate_lines`."""
+        """Translate texts line by line; alternatives are those of a text of one line. Errors as `translate_lines`.
+
+        Of messages of ICU the texts in their branches are translated.
+        """
+        if any(map(begins_message, texts)):
+            messages = [text for text in texts if begins_message(text)]
+            done = iter(await self.translate_markup(messages, PlainText(), direction, options))
+            others = [text for text in texts if not begins_message(text)]
+            rest = iter(await self.translate_texts(others, direction, options))
+            return [next(done if begins_message(text) else rest) for text in texts]
         split = [LINE_END.split(text) for text in texts]  # lines, and the line ends between them
         results = iter(await self.translate_lines([line for each in split for line in each[::2]], direction, options))
         joined: list[LineResult] = []

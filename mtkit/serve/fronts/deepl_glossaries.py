@@ -172,7 +172,7 @@ class DeepLFront(Front):
         "source_lang": RequestField("language of the texts; without it, the language is detected", "{source}"),
         "target_lang": RequestField("language of the translation", "{target}"),
         "formality": RequestField("no effect: the models know no formality"),
-        "split_sentences": RequestField("0: a text is one sentence; nonewlines: a line end is a space"),
+        "split_sentences": RequestField("0 and nonewlines: a line end is a space"),
         "tag_handling": RequestField("whether the texts have tags of XML or HTML, which keep their places"),
         "ignore_tags": RequestField("names of tags of XML whose content is not translated"),
         "glossary_id": RequestField("identifier of a glossary of the direction"),

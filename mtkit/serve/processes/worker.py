@@ -99,7 +99,7 @@ def make_variant(translators: AdaptedTranslators, options_json: str) -> Translat
         search=replace(base.search, n_best=n_best, beam_size=max(n_best, base.search.beam_size)),
         options=replace(
             base.options,
-            split_sentences=options["sentences"],
+            split_sentences=options["sentences"] or None,
             with_scores=options["details"],
             source_prefix=SourcePrefix(**dict(options["prefix"])),
             glossary=Glossary.of(json.loads(options["glossary"])) if options["glossary"] else None,

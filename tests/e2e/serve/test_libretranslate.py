@@ -31,6 +31,14 @@ def test_a_long_text_is_that_of_its_pieces(server: Server, translated: Translate
     assert server.translate(q=line).json() == {"translatedText": expected}
 
 
+def test_texts_without_words_are_copied_and_messages_translated_inside(server: Server, translated: Translated) -> None:
+    copied = ["https://example.com/the-dog", "a@b.c", "{{name}}: %s", "12.5", "<%= name %>"]
+    dog, cats, sees = translated(["dog", "cats", "sees"])
+    message = "{{n, plural, one {{# {}}} other {{# {}}}}}"
+    answer = server.translate(q=[*copied, message.format("dog", "cats"), "sees", "{n, plural, one {dog"]).json()
+    assert answer["translatedText"] == [*copied, message.format(dog, cats), sees, "{n, plural, one {dog"]
+
+
 def test_line_ends_stay(server: Server, translated: Translated) -> None:
     text = "the dog\r\na cat\n\n  \nthe man\r"
     first, second, last = translated(["the dog", "a cat", "the man"])
