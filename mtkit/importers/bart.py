@@ -48,7 +48,7 @@ EARLY = {
     "normalize_embedding": False,
     "add_final_layer_norm": False,
     "normalize_before": False,
-    "add_bias_logits": False,
+    "do_blenderbot_90_layernorm": False,
     "static_position_embeddings": True,
     "force_bos_token_to_be_generated": False,
 }

@@ -34,8 +34,8 @@ _REASONS = {
 WITHOUT_EFFECT = frozenset(" ".join(_REASONS.values()).split())
 # keys of config.json without effect on a translation: names and labels, training, the program, what others repeat
 CONFIG_WITHOUT_EFFECT = frozenset({
-    "_name_or_path", "_num_labels", "architectures", "bos_token_id", "chunk_size_feed_forward", "classif_dropout",
-    "classifier_dropout", "decoder_layerdrop", "decoder_vocab_size", "dtype", "encoder_layerdrop",
+    "_name_or_path", "_num_labels", "add_bias_logits", "architectures", "bos_token_id", "chunk_size_feed_forward",
+    "classif_dropout", "classifier_dropout", "decoder_layerdrop", "decoder_vocab_size", "dtype", "encoder_layerdrop",
     "extra_pos_embeddings", "finetuning_task", "gradient_checkpointing", "id2label", "init_std",
     "initializer_factor", "initializer_range", "is_decoder_only_model", "label2id", "model_type", "n_positions",
     "name_or_path", "num_hidden_layers", "num_labels", "output_past", "problem_type", "return_dict", "sep_token_id",

@@ -80,7 +80,11 @@ def shards(folder: Path) -> None:
 
 
 def as_of_2020(folder: Path) -> None:
-    """A conversion of OPUS-MT of spring 2020: a file of torch before 1.6, and the keys of its config.json."""
+    """A conversion of OPUS-MT of spring 2020: a file of torch before 1.6, and the keys of its config.json.
+
+    The keys are those of BartConfig and PretrainedConfig of transformers 2.9, which had no generation_config.json; its
+    documentation has `add_bias_logits` as true, its conversions as false, and no code read it.
+    """
     import transformers
 
     model = transformers.MarianMTModel.from_pretrained(folder)
@@ -96,9 +100,12 @@ def as_of_2020(folder: Path) -> None:
         config.pop(key, None)
     config |= {
         "_num_labels": 3,
-        "add_bias_logits": False,
+        "add_bias_logits": True,
         "add_final_layer_norm": False,
         "classif_dropout": 0.0,
+        "do_blenderbot_90_layernorm": False,
+        "do_sample": False,
+        "early_stopping": False,
         "extra_pos_embeddings": config["vocab_size"],
         "id2label": {"0": "LABEL_0"},
         "label2id": {"LABEL_0": 0},
@@ -107,7 +114,16 @@ def as_of_2020(folder: Path) -> None:
         "normalize_embedding": False,
         "num_beams": 6,
         "num_hidden_layers": 2,
+        "num_labels": 3,
         "output_past": True,
+        "prefix": None,
+        "pruned_heads": {},
+        "repetition_penalty": 1.0,
+        "task_specific_params": None,
+        "temperature": 1.0,
+        "top_k": 50,
+        "torchscript": False,
+        "use_bfloat16": False,
         "static_position_embeddings": True,
         "bad_words_ids": [[config["pad_token_id"]]],
     }
