@@ -100,7 +100,7 @@ class Html(DocumentFormat):
     def units(self, stretch: str) -> list[TextUnit]:
         """The runs of text and phrases between blocks, or the texts of attributes."""
         if self.options.attributes:
-            return list(_attribute_units(stretch))
+            return list(attribute_units(stretch, 0, len(stretch)))
         return list(html_units(stretch, 0, len(stretch)))
 
     def declared_encoding(self, head: bytes) -> str | None:
@@ -185,10 +185,10 @@ def _tags_and_excluded(text: str, start: int, end: int) -> Iterator[tuple[re.Mat
         yield first, end
 
 
-def _attribute_units(text: str) -> Iterator[TextUnit]:
-    """The attributes of a page that are read by people."""
-    for tag, end in _tags_and_excluded(text, 0, len(text)):
-        if end != tag.end() or not tag["name"] or tag["close"]:
+def attribute_units(text: str, start: int, end: int) -> Iterator[TextUnit]:
+    """The attributes that are read by people, of the tags in a part of a page."""
+    for tag, tag_end in _tags_and_excluded(text, start, end):
+        if tag_end != tag.end() or not tag["name"] or tag["close"]:
             continue
         shift = tag.start("attributes")
         for match in HTML_ATTRIBUTE.finditer(tag["attributes"]):
@@ -196,10 +196,14 @@ def _attribute_units(text: str) -> Iterator[TextUnit]:
             quote = value[:1] if value[:1] in ("'", '"') else ""
             source = html.unescape(value[1:-1] if quote else value)
             if match[1].lower() in _ATTRIBUTES and has_words(source):
-                start, stop = shift + match.start(2) + len(quote), shift + match.end(2) - len(quote)
                 around = "" if quote else '"'
                 yield TextUnit(
-                    start=start, end=stop, source=Marked(source), escape=_escape_attribute, before=around, after=around
+                    start=shift + match.start(2) + len(quote),
+                    end=shift + match.end(2) - len(quote),
+                    source=Marked(source),
+                    escape=_escape_attribute,
+                    before=around,
+                    after=around,
                 )
 
 

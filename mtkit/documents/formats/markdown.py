@@ -7,14 +7,15 @@ from __future__ import annotations
 import html
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mtkit.documents.format import DocumentFormat
-from mtkit.documents.formats.html import VOID, add_tag, element_end, html_units, is_excluded
+from mtkit.documents.formats.html import VOID, add_tag, attribute_units, element_end, html_units, is_excluded
 from mtkit.documents.markup import html_tags
-from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit
+from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit, has_words
+from mtkit.text.marked import Marked
 from mtkit.text.spans import needs_translation
 
 if TYPE_CHECKING:
@@ -37,16 +38,18 @@ class Markdown(DocumentFormat):
     """
 
     suffixes = (".md", ".markdown")
+    has_attributes = True
 
     def units(self, stretch: str) -> list[TextUnit]:
-        """The texts of the blocks, in order."""
-        return list(_Blocks(stretch).units())
+        """The texts of the blocks, or of their attributes: titles of links, texts of images, and those of HTML."""
+        units = _Blocks(stretch, attributes=self.options.attributes).units()
+        return sorted(units, key=lambda unit: unit.start) if self.options.attributes else list(units)
 
 
 class _Blocks:
-    """The blocks of a document."""
+    """The blocks of a document, with their texts or the texts of their attributes."""
 
-    def __init__(self, document: str) -> None:
+    def __init__(self, document: str, *, attributes: bool) -> None:
         from markdown_it import MarkdownIt
 
         start = int(document.startswith("\ufeff"))
@@ -62,7 +65,9 @@ class _Blocks:
         skipped = next((i + 1 for i, line in enumerate(lines) if i and line.rstrip(" \t") in ends), 0)
         environment: dict[str, Any] = {}
         self._tokens = parser.parse("\n".join([""] * skipped + lines[skipped:]), environment)
-        self._references = set(environment.get("references", {}))
+        self._references: dict[str, dict[str, Any]] = environment.get("references", {})
+        self._attributes = attributes
+        self._html_units = attribute_units if attributes else html_units
 
     def units(self) -> Iterator[TextUnit]:
         """The units in order.
@@ -79,13 +84,13 @@ class _Blocks:
             if token.type == "marker_open":
                 self._position = start + token.meta["length"]
             elif token.type == "html_block" and token.level == 0:
-                yield from html_units(self._document, start, end)
+                yield from self._html_units(self._document, start, end)
             elif token.type == "html_block":
                 content = self._locate(token.content, token.map)
                 line_end = content.text.find("\n")
                 # tags of several lines keep what begins the second line of the block
                 between = content.raw(line_end, line_end + 1) if line_end >= 0 else ""
-                for unit in html_units(content.text, 0, len(content.text)):
+                for unit in self._html_units(content.text, 0, len(content.text)):
                     tags = {name: [tag.replace("\n", between) for tag in tags] for name, tags in unit.tags.items()}
                     first, last = content.offsets[unit.start], content.offsets[unit.end]
                     yield replace(unit, start=first, end=last, tags=tags)
@@ -94,7 +99,13 @@ class _Blocks:
                 content = self._locate(token.content, token.map, is_cell=is_cell)
                 following = self._tokens[index + 2 : index + 3]
                 are_terms = any(each.meta.get("terms_end") == token.map[1] for each in following)
-                yield from _inline_units(content, self._references, is_each_line=are_terms)
+                inline = _Inline(content, set(self._references))
+                units = list(inline.units(is_each_line=are_terms))
+                yield from inline.attributes if self._attributes else units
+        for reference in self._references.values() if self._attributes else ():
+            start, end = (self._starts[line] for line in reference["map"])
+            if (title := _DEFINITION_TITLE.search(self._document, start, end)) is not None:
+                yield from _title_units(title)
 
     def _locate(self, content: str, lines: list[int], *, is_cell: bool = False) -> _InlineContent:
         """The content of a token, and where it is in these lines of the document."""
@@ -168,7 +179,8 @@ _INLINE = re.compile(
     r"|<[^<>\s][^<>\s:@]*[:@][^<>\s]*>"
     r"|(?P<br></?[Bb][Rr](?=[\s/>])[^<>]*>)|(?P<tag></?[A-Za-z][^<>]*>)"
     r"|<!--.{0,4000}?-->"  # bounded, so that time is linear
-    r"|!\[[^\[\]]*\](?:\([^()\n]*\)|\[[^\[\]]*\])|\A\[[ xX]\](?=\s)|\[\^[^\[\]]+\]|https?://[^\s<>()\[\]]+)"
+    r"|!\[(?P<alt>[^\[\]]*)\](?P<image>\([^()\n]*\)|\[[^\[\]]*\])"
+    r"|\A\[[ xX]\](?=\s)|\[\^[^\[\]]+\]|https?://[^\s<>()\[\]]+)"
     r"|\\(?P<escaped>[!-/:-@\[-`{-~])|(?P<open>\[)|(?P<close>\](?:\((?:[^()\n]|\([^()\n]*\))*\)|\[[^\[\]]*\])?)"
     r"|(?P<emphasis>\*\*|__|~~|\*|_)|(?P<newline>(?P<hard>(?<![ \t]) {2,}+[ \t]*+|\\[ \t]*+)\n|(?<![ \t])[ \t]*+\n)",
     re.DOTALL,
@@ -179,6 +191,9 @@ _SPECIAL = re.compile(
     rf"|(?:{_AFTER_NUMBER})[.)](?=\s|\Z)"
 )
 
+_QUOTED = r"""(?P<title>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\((?:\\.|[^()\\\n])*\))"""
+_TITLE = re.compile(rf"\(\s*(?:<[^<>\n]*>|[^\s<]\S*)\s+{_QUOTED}\s*\)\Z")
+_DEFINITION_TITLE = re.compile(rf"\]:\s*(?:<[^<>\n]*>|[^\s<]\S*)\s+{_QUOTED}[ \t]*\r?$", re.MULTILINE)
 _MAX_OPEN = 8  # pairs that go on after a line break
 _MAX_DEPTH = 100  # pairs that are open, of which any may be closed; so that time is linear
 _MAX_LABEL = 1000  # characters of the label of a link; CommonMark has the same bound
@@ -203,27 +218,22 @@ class _InlineContent:
         return self.document[self.offsets[start] : self.offsets[end]]
 
 
-def _inline_units(content: _InlineContent, references: set[str], *, is_each_line: bool) -> Iterator[TextUnit]:
-    """The units of an inline content, without the white space around them.
-
-    Args:
-        content: the content.
-        references: labels of links that the document defines, in upper case.
-        is_each_line: a unit ends at each line end, and not only at `<br>`.
-    """
-    inline, text = _Inline(content, references), content.text
-    group = "newline" if is_each_line else "br"
-    breaks = [match.span() for match in _INLINE.finditer(text) if match[group] or match["br"]]
-    for start, end in zip([0, *(b for _, b in breaks)], [*(a for a, _ in breaks), len(text)], strict=True):
-        part = text[start:end]
-        start += len(part) - len(part.lstrip(" \t\n"))
-        end = start + len(part.strip(" \t\n"))
-        yield from inline.read(start, end).units(content.offsets[start], content.offsets[end], escape=_escape)
-
-
 def _normalised(label: str) -> str:
     """The label of a link as CommonMark compares labels."""
     return " ".join(label.split()).lower().upper()
+
+
+def _title_units(match: re.Match[str]) -> Iterator[TextUnit]:
+    """The title that a match has, with its quotes."""
+    source = html.unescape(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", match["title"][1:-1]))
+    if has_words(source):
+        start, end = match.span("title")
+        yield TextUnit(start=start + 1, end=end - 1, source=Marked(source), escape=_escape_title)
+
+
+def _escape_title(text: str) -> str:
+    text = re.sub(r"[\\\"'|]|&(?=#?\w+;)", r"\\\g<0>", text)
+    return text.replace("(", "&#40;").replace(")", "&#41;")
 
 
 def _escape(text: str) -> str:
@@ -234,13 +244,26 @@ class _Inline:
     """The inline content of a block, read into texts with marks."""
 
     def __init__(self, content: _InlineContent, references: set[str]) -> None:
-        self._raw = content.raw
+        """Labels of links that the document defines are `references`, in upper case."""
+        self.attributes: list[TextUnit] = []  # of what is read
+        self._offsets, self._raw = content.offsets, content.raw
         self._content = content.text
         self._references = references
         self._builder = MarkedBuilder()
         self._opened: list[str] = []  # pairs that are open
         self._unclosed: set[str] = set()  # names of elements without an end tag
         self._last = {raw: content.text.rfind(raw) for raw in ("]", "**", "__", "~~", "*", "_")}
+
+    def units(self, *, is_each_line: bool) -> Iterator[TextUnit]:
+        """The units, without the white space around them; they end at `<br>`, or at each line end."""
+        text, offsets = self._content, self._offsets
+        group = "newline" if is_each_line else "br"
+        breaks = [match.span() for match in _INLINE.finditer(text) if match[group] or match["br"]]
+        for start, end in zip([0, *(b for _, b in breaks)], [*(a for a, _ in breaks), len(text)], strict=True):
+            part = text[start:end]
+            start += len(part) - len(part.lstrip(" \t\n"))
+            end = start + len(part.strip(" \t\n"))
+            yield from self.read(start, end).units(offsets[start], offsets[end], escape=_escape)
 
     def read(self, start: int, end: int) -> MarkedBuilder:
         """Read the next part; the two parts of a pair that is cut are pairs of their own."""
@@ -267,6 +290,10 @@ class _Inline:
             return self._tag(match)
         elif match["opaque"] is not None:
             builder.opaque(raw)
+            if match["image"] is not None:
+                self._add_image(match)
+            elif match["br"] is not None:
+                self._add_html_attributes(*match.span())
         elif match["escaped"] is not None:
             builder.add(match["escaped"])
         elif match["open"] is not None:
@@ -287,6 +314,7 @@ class _Inline:
         ):
             # a link whose text is its label keeps the label, beside the text that is translated
             self._close(link, raw if link == "[" else f"][{' '.join(link[1:].split())}]")
+            self._add_title(match.start() + 1, match.end())
         elif match["close"] is not None:
             builder.add("]")
             return match.start() + 1
@@ -307,7 +335,29 @@ class _Inline:
                 self._unclosed.add(tag["name"])
             end = element or end
         add_tag(self._builder, tag, self._raw(match.start(), end))
+        if end == match.end():
+            self._add_html_attributes(match.start(), end)
         return end
+
+    def _add_image(self, match: re.Match[str]) -> None:
+        (start, end), offsets = match.span("alt"), self._offsets
+        builder, opened = self._builder, self._opened
+        self._opened = []
+        self.attributes += self.read(start, end).units(offsets[start], offsets[end], escape=_escape)
+        self._builder, self._opened = builder, opened
+        self._add_title(*match.span("image"))
+
+    def _add_title(self, start: int, end: int) -> None:
+        """The title of a link, of which this is the address with its parentheses."""
+        if (match := _TITLE.match(self._content, start, end)) is not None:
+            self.attributes += self._moved(_title_units(match))
+
+    def _add_html_attributes(self, start: int, end: int) -> None:
+        self.attributes += self._moved(attribute_units(self._content, start, end))
+
+    def _moved(self, units: Iterable[TextUnit]) -> Iterator[TextUnit]:
+        offsets = self._offsets
+        return (replace(unit, start=offsets[unit.start], end=offsets[unit.end]) for unit in units)
 
     def _open(self, key: str, raw: str) -> None:
         self._opened.append(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from mtkit.documents.format import format_of
 from mtkit.documents.translate import translate_document
 from mtkit.errors import UsageError
-from tests.toy.sampling import sampled
+from tests.toy.sampling import sampled, seeds
 from tests.unit.documents.generated import Line, translate, upper
 
 HTML = {
@@ -125,5 +126,65 @@ def test_attributes_are_translated_by_an_option(before: str, after: str | None, 
 
 
 def test_attributes_of_other_formats_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a\.md: --attributes is of \.epub, \.htm, \.html"):
-        format_of(tmp_path / "a.md", src_lang="en", tgt_lang="de", attributes=True)
+    with pytest.raises(UsageError, match=r"a\.json: --attributes is of \.epub, \.htm, \.html, \.markdown, \.md"):
+        format_of(tmp_path / "a.json", src_lang="en", tgt_lang="de", attributes=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('see [a](x "the dog") b', 'SEE [A](x "THE DOG") B'),
+        ("![the *old* dog](x.png 'a\"b')", "![THE *OLD* DOG](x.png 'A\\\"B')"),
+        ("[a `b`](<x y> (the dog))", "[A `b`](<x y> (THE DOG))"),
+        ('[a]\n\n[a]: http://x.org/a "the dog"\n[b]: x\n', '[A][a]\n\n[a]: http://x.org/a "THE DOG"\n[b]: x\n'),
+        ('a <b title="dog">b</b> <img alt="dog">', 'A <b title="DOG">B</b> <img alt="DOG">'),
+        ('<p title="dog">\n\nb\n\n</p>', '<p title="DOG">\n\nB\n\n</p>'),
+        ('> a\n> [b](x "dog | c")\n', '> A [B](x "DOG \\| C")\n'),
+        ('| a |\n|---|\n| ![dog](x "a \\| b") |\n', '| A |\n|---|\n| ![DOG](x "A \\| B") |\n'),
+        ('`[a](x "dog")` b', '`[a](x "dog")` B'),
+        ('[a](x "12")', '[A](x "12")'),
+    ],
+)
+def test_attributes_of_markdown(before: str, after: str, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(before)
+    form = format_of(tmp_path / "a.md", src_lang="en", tgt_lang="de", attributes=True)
+    translate_document(tmp_path / "a.md", tmp_path / "b.md", form, upper)
+    assert (tmp_path / "b.md").read_text() == after
+
+
+@pytest.mark.parametrize("seed", seeds(20, 200))
+def test_titles_and_texts_of_images_by_another_reader(seed: int, tmp_path: Path) -> None:
+    from markdown_it import MarkdownIt
+
+    rng = random.Random(seed)
+    words = ["dog", "a", "(b)", "don't", '"c"', "&amp;", "d|e", "3", "`f", "*"]
+
+    def text(signs: str) -> str:
+        chosen = " ".join(rng.choices(words, k=rng.randint(1, 4)))
+        return re.sub(rf"(?<!\\)[{re.escape(signs)}]", r"\\\g<0>", chosen)
+
+    def title() -> str:
+        opening, closing = rng.choice(['""', "''", "()"])
+        written = text(opening.strip("(") or "*")
+        return rng.choice(["", f" {opening}{written.replace('(', '&#40;').replace(')', '&#41;')}{closing}"])
+
+    kinds = [
+        lambda: f"[x]({rng.choice(['u', '<u v>'])}{title()})",
+        lambda: f"![{text('*`()')}](u{title()})",
+        lambda: "y z",
+    ]
+    blocks = [" ".join(rng.choice(kinds)() for _ in range(rng.randint(1, 4))) for _ in range(rng.randint(1, 4))]
+    definition = f"[r]: u{title()}\n\n[x][r]"
+    (tmp_path / "a.md").write_text("\n\n".join([*blocks, definition]) + "\n")
+    form = format_of(tmp_path / "a.md", src_lang="en", tgt_lang="de", attributes=True)
+    translate_document(tmp_path / "a.md", tmp_path / "b.md", form, upper)
+
+    def links(name: str) -> list[tuple[object, str, str]]:
+        tokens = MarkdownIt("commonmark").parse((tmp_path / name).read_text())
+        inline = [child for token in tokens for child in token.children or () if child.type in ("link_open", "image")]
+        alts = ["".join(part.content for part in child.children or ()) for child in inline]
+        urls = [child.attrs.get("href", child.attrs.get("src")) for child in inline]
+        titles = [str(child.attrs.get("title", "")) for child in inline]
+        return list(zip(urls, titles, alts, strict=True))
+
+    assert links("b.md") == [(url, title.upper(), alt.upper()) for url, title, alt in links("a.md")]

@@ -121,7 +121,7 @@ Encoding = Annotated[
 
 Attributes = Annotated[
     bool,
-    typer.Option("--attributes", help="Of HTML and EPUB translate title, alt, placeholder and aria-label too."),
+    typer.Option("--attributes", help="Of HTML, EPUB and Markdown translate title, alt and the like too."),
 ]
 
 BeamSize = Annotated[int | None, typer.Option("--beam-size", min=1, help="Beam size; 1 is greedy search.")]

@@ -263,7 +263,7 @@ def _check_text_options(source: SourceOptions, model: Path, prefix: SourcePrefix
             f"translate: --field names columns or keys of a document, but {source.file} is a text; omit it"
         )
     if source.attributes:
-        raise UsageError(f"translate: --attributes is of HTML and EPUB, but {source.file} is a text; omit it")
+        raise UsageError(f"translate: --attributes is of HTML, EPUB and Markdown, but {source.file} is a text; omit it")
     if source.encoding is not None:
         remedy = f"convert it: iconv -f {source.encoding} -t utf-8"
         raise UsageError(f"translate: --encoding is of documents, but {source.file} is a text; {remedy}")
