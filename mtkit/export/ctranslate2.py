@@ -157,7 +157,7 @@ def build_spec(model: Transformer, config: TransformerConfig, tokenizers: Tokeni
     ):
         embedding.weight = module.table.weight.detach()
         if "position_encodings" in vars(side) and not positions.acts_in_attention:
-            side.position_encodings.encodings = _tabulate(module.position, num_positions, config.d_model)
+            side.position_encodings.encodings = tabulate(module.position, num_positions, config.d_model)
     spec = transformer_spec.TransformerSpec(encoder, decoder)
     src, tgt = tokenizers.src, tokenizers.tgt
     spec.register_source_vocabulary(src.ids_to_tokens(range(src.vocab.size)))
@@ -253,7 +253,7 @@ def _copy_norm(spec: Any, module: Any) -> None:
 
 
 @torch.inference_mode()
-def _tabulate(position: Position, count: int, width: int) -> Tensor:
+def tabulate(position: Position, count: int, width: int) -> Tensor:
     """Vectors that the encoding adds to the embeddings at the first positions, [N, D]."""
     if isinstance(position, Learned):
         count = position.num_positions

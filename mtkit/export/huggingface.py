@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from mtkit.errors import DataError, UsageError, require_extra
+from mtkit.export.ctranslate2 import tabulate
 from mtkit.export.equivalence import SampleLines, check_equivalence, lost_settings, sample_lines, usual_prefix
 from mtkit.export.hub_classes import MIN_POSITIONS, HubClass, hub_class
 from mtkit.importers.bart import MARIAN_MODELS, OUTPUT_BIAS, TGT_VOCABULARY
@@ -142,7 +143,7 @@ class Vocabularies:
             "pad_token": self.tgt[vocab.pad],
             "extra_special_tokens": list(self.marks.values()),
             "separate_vocabs": not self.is_shared,
-            "model_max_length": max(MIN_POSITIONS, metadata.max_source_length + 1),
+            "model_max_length": _positions(loaded),
         }
         write_json(folder / TOKENIZER_SETTINGS, settings)
 
@@ -157,12 +158,16 @@ def hub_tensors(kind: HubClass, loaded: LoadedModel, vocabularies: Vocabularies)
         UsageError: a tensor of the class would be two weights that differ.
     """
     config: Any = loaded.metadata.model
-    ours, sizes = weights(loaded.model), {"src": len(vocabularies.src), "tgt": len(vocabularies.tgt)}
+    model: Any = loaded.model
+    ours, sizes = weights(model), {"src": len(vocabularies.src), "tgt": len(vocabularies.tgt)}
     order = torch.arange(config.d_model)
     positions = config.encoder_positions
     if isinstance(positions, SinusoidalConfig) and positions.layout == "interleaved":
         order = torch.cat([order[::2], order[1::2]])
     theirs: dict[str, Tensor] = {}
+    for side, position in (("encoder", model.src_embedding.position), ("decoder", model.tgt_embedding.position)):
+        if (name := f"model.{side}.embed_positions.weight") in kind.architecture.unused_weights:
+            theirs[name] = tabulate(position, _positions(loaded), config.d_model)[:, order].contiguous()
     for names in kind.architecture.weights(kind.computed(config)):
         module, _, _ = names.ours.rpartition(".")
         tensor = ours.get(names.ours)
@@ -189,10 +194,15 @@ def hub_tensors(kind: HubClass, loaded: LoadedModel, vocabularies: Vocabularies)
     return theirs
 
 
+def _positions(loaded: LoadedModel) -> int:
+    """Size of a table of sinusoids."""
+    return max(MIN_POSITIONS, loaded.metadata.max_source_length + 1)
+
+
 def _config(kind: HubClass, loaded: LoadedModel, vocabularies: Vocabularies) -> dict[str, Any]:
     config: Any = loaded.metadata.model
     return {
-        **kind.settings(config, positions=max(MIN_POSITIONS, loaded.metadata.max_source_length + 1)),
+        **kind.settings(config, positions=_positions(loaded)),
         "vocab_size": len(vocabularies.src),
         "decoder_vocab_size": len(vocabularies.tgt),
         **_special_tokens(loaded.tokenizers),
@@ -212,7 +222,7 @@ def _special_tokens(tokenizers: TokenizerPair) -> dict[str, Any]:
 def _one_limit(loaded: LoadedModel) -> SearchConfig:
     """The model's search with one maximum length for all sources, within the table of positions of the export."""
     search, longest = loaded.metadata.search, loaded.metadata.max_source_length
-    limit = min(search.max_length.of(longest), max(MIN_POSITIONS, longest + 1) - FIXED_TOKENS)
+    limit = min(search.max_length.of(longest), _positions(loaded) - FIXED_TOKENS)
     limit = min(limit, (loaded.metadata.model.max_target_length() or limit + 1) - 1)
     constant = search.max_length.factor == 0 and search.max_length.of(longest) == limit
     return search if constant else replace(search, max_length=MaxLength(factor=0.0, offset=limit))

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
+from mtkit.errors import UsageError
+from mtkit.export.hub_classes import hub_class
 from mtkit.recipe.recipe import load_recipe
 
 ROOT = Path(__file__).parents[3]
@@ -46,6 +48,17 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return code, captured.err if code else captured.out
 
     return execute
+
+
+def test_an_exportable_recipe_says_its_cost(run: Run, folder: Path) -> None:
+    _, usual = run("new", "news.en", "news.de")
+    code, out = run("new", "news.en", "news.de", "-o", "other.yaml", "--exportable")
+    assert code == 0
+    assert "1.9 after six" in out
+    assert "1.9 after six" not in usual
+    assert hub_class(load_recipe("other.yaml").model).name == "PegasusForConditionalGeneration"
+    with pytest.raises(UsageError, match="kind: rope: not supported by Hugging Face export"):
+        hub_class(load_recipe("news-en-de.yaml").model)
 
 
 def test_a_recipe_with_a_split_without_overlap(run: Run, folder: Path) -> None:

@@ -19,6 +19,9 @@ def new(
     docid: DocId = None,
     valid: ValidFiles = None,
     test: TestFiles = None,
+    exportable: Annotated[
+        bool, typer.Option("--exportable", help="Settings that allow export --to huggingface, at a cost that is said.")
+    ] = False,
 ) -> None:
     """Write a recipe for two text files.
 
@@ -27,5 +30,5 @@ def new(
     from mtkit.cli.printing import print_lines
     from mtkit.pipeline.new_recipe import NewRecipeOptions, new_recipe, shell_word
 
-    recipe, notes = new_recipe(src, tgt, NewRecipeOptions(src_lang, tgt_lang, docid, valid, test, output))
+    recipe, notes = new_recipe(src, tgt, NewRecipeOptions(src_lang, tgt_lang, docid, valid, test, output, exportable))
     print_lines([*notes, f"next: mtkit run {shell_word(recipe)}"])
