@@ -58,7 +58,7 @@ model:
   decoder_positions: {kind: sinusoidal}
 """
 EXPORTABLE_NOTE = (
-    "exportable to the layout of Hugging Face: sinusoidal positions, 1.7 BLEU behind rotary ones after three epochs and "
+    "exportable to the layout of Hugging Face: sinusoidal positions, 1.7 BLEU behind rotary ones after three epochs, "
     "1.9 after six, and one vocabulary for both languages"
 )
 RECORD = "split.json"
