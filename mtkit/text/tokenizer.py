@@ -70,8 +70,8 @@ class TokenizerPair:
         option, default = ("--src-lang", self.direction[0]) if side == "src" else ("--tgt-lang", self.direction[1])
         lang = lang or default
         if lang not in self.languages:
-            problem = f"{option} {lang}: unknown" if lang else f"{option} is missing"
-            raise UsageError(f"{problem}; the model has the languages {', '.join(sorted(self.languages))}")
+            problem = f"{option} {lang}:" if lang else f"{option} is missing;"
+            raise UsageError(f"{problem} the model has the languages {', '.join(sorted(self.languages))}")
         tokenizer = self.of(side)
         if lang in tokenizer.languages:
             return [tokenizer.languages[lang]]

@@ -132,7 +132,10 @@ def test_an_unreadable_result_replaces_no_model(toy_model, tmp_path, capsys, mon
         (["--to", "ffn", "--fraction", "1"], "--fraction 1.0: leaves none of the 96 units"),
         (["--to", "heads", "--fraction", "0.9", "--src", "TEXT", "--ref", "TEXT"], "the maximum is 0.75"),
         (["--to", "int8", "--fraction", "0.2"], "--fraction has no effect with --to int8; omit it"),
-        (["--to", "int8", "--prefix", "x"], "--tag, --prefix and --compute-type have no effect without --src and"),
+        (
+            ["--to", "int8", "--prefix", "x"],
+            "--tag, --prefix, --src-lang, --tgt-lang and --compute-type have no effect without --src and",
+        ),
         (["--to", "int8", "--compute-type", "bf16"], "--compute-type have no effect without --src and --ref; omit"),
         (["--to", "ffn", "-o", "MODEL"], "is the model itself"),
         (["--to", "ffn", "-o", "TEXT"], "exists and is not a model folder"),

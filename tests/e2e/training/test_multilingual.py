@@ -86,7 +86,7 @@ def test_the_picture_shows_what_the_model_reads(tagged: Path, monkeypatch: pytes
     assert entry.execute(words) == 2
     assert "the model needs a tag before each source; choose one with --tag: de, xx" in capsys.readouterr().err
     assert entry.execute(["plot", str(tagged / "run"), "--tag", "xx", "-o", str(tagged / "map.png")]) == 2
-    assert "--tag and --prefix are for --attention" in capsys.readouterr().err
+    assert "--src-lang and --tgt-lang are for --attention" in capsys.readouterr().err
 
 
 @pytest.mark.whole

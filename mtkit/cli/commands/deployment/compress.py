@@ -7,7 +7,17 @@ from typing import Annotated, Literal
 
 import typer
 
-from mtkit.cli.options import ComputeTypeOption, Format, Model, Prefix, Tag, Threads, parse_prefix
+from mtkit.cli.options import (
+    ComputeTypeOption,
+    Format,
+    Model,
+    ModelSrcLang,
+    ModelTgtLang,
+    Prefix,
+    Tag,
+    Threads,
+    parse_prefix,
+)
 
 
 def compress(
@@ -48,6 +58,8 @@ def compress(
     ] = None,
     tag: Tag = None,
     prefix: Prefix = None,
+    src_lang: ModelSrcLang = None,
+    tgt_lang: ModelTgtLang = None,
     compute_type: ComputeTypeOption = "auto",
     threads: Threads = None,
     form: Format = None,
@@ -66,15 +78,17 @@ def compress(
 
     if (src is None) != (ref is None):
         raise UsageError("compress: give both --src and --ref, or neither")
-    if src is None and (tag is not None or prefix is not None or compute_type != "auto"):
+    before = parse_prefix(tag, prefix, src_lang, tgt_lang)
+    if src is None and (before != parse_prefix(None, None) or compute_type != "auto"):
         raise UsageError(
-            "compress: --tag, --prefix and --compute-type have no effect without --src and --ref; omit them"
+            "compress: --tag, --prefix, --src-lang, --tgt-lang and --compute-type have no effect without --src and "
+            "--ref; omit them"
         )
     if threads is not None:
         torch.set_num_threads(threads)
     text = None
     if src is not None and ref is not None:
-        text = read_reference_text(src, ref, parse_prefix(tag, prefix))
+        text = read_reference_text(src, ref, before)
     options = CompressionOptions(
         to=to,
         fraction=fraction,

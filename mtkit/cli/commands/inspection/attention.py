@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import Format, JsonFile, Model, Prefix, Tag, Threads, forbid_overwriting_input, parse_prefix
+from mtkit.cli.options import (
+    Format,
+    JsonFile,
+    Model,
+    ModelSrcLang,
+    ModelTgtLang,
+    Prefix,
+    Tag,
+    Threads,
+    forbid_overwriting_input,
+    parse_prefix,
+)
 
 
 def attention(
@@ -26,6 +37,8 @@ def attention(
     form: Format = None,
     tag: Tag = None,
     prefix: Prefix = None,
+    src_lang: ModelSrcLang = None,
+    tgt_lang: ModelTgtLang = None,
     threads: Threads = None,
 ) -> None:
     """Measure the attention heads of a model on a text.
@@ -45,7 +58,9 @@ def attention(
     forbid_overwriting_input("attention", json, [src, ref, alignments])
     if threads is not None:
         torch.set_num_threads(threads)
-    report = analyse_attention(model, read_reference_text(src, ref, parse_prefix(tag, prefix)), alignments)
+    report = analyse_attention(
+        model, read_reference_text(src, ref, parse_prefix(tag, prefix, src_lang, tgt_lang)), alignments
+    )
     print_results([attention_table(report)], form, content=asdict(report), json_file=json)
     if report.reference is not None:
         print_notes([f"AER: alignment error rate against {report.reference}"])

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import Prefix, Tag, forbid_overwriting_input, parse_prefix
+from mtkit.cli.options import ModelSrcLang, ModelTgtLang, Prefix, Tag, forbid_overwriting_input, parse_prefix
 
 
 def plot(
@@ -27,6 +27,8 @@ def plot(
     ] = None,
     tag: Tag = None,
     prefix: Prefix = None,
+    src_lang: ModelSrcLang = None,
+    tgt_lang: ModelTgtLang = None,
     positions: Annotated[
         bool, typer.Option("--positions", help="Draw the position encodings of a RECIPE (untrained) or of a MODEL.")
     ] = False,
@@ -42,8 +44,9 @@ def plot(
     from mtkit.errors import UsageError
 
     forbid_overwriting_input("plot", output, runs, option="-o")
-    if attention is None and (tag is not None or prefix is not None):
-        raise UsageError("plot: --tag and --prefix are for --attention")
+    before = parse_prefix(tag, prefix, src_lang, tgt_lang)
+    if attention is None and before != parse_prefix(None, None):
+        raise UsageError("plot: --tag, --prefix, --src-lang and --tgt-lang are for --attention")
     if gradients:
         from mtkit.describe.plots import plot_gradients
 
@@ -63,7 +66,7 @@ def plot(
     elif len(runs) == 1:
         from mtkit.pipeline.plots import plot_sentence_attention
 
-        plot_sentence_attention(runs[0], attention, output, prefix=parse_prefix(tag, prefix))
+        plot_sentence_attention(runs[0], attention, output, prefix=before)
     else:
         raise UsageError("plot: --attention takes one MODEL or run folder")
     print_data([str(output)])
