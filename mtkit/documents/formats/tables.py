@@ -9,12 +9,13 @@ from functools import cache
 from mtkit.documents.format import DocumentFormat, DocumentOptions
 from mtkit.documents.markup import possessive
 from mtkit.documents.reading import split_stretches
-from mtkit.documents.unit import StretchError, TextUnit, has_words
+from mtkit.documents.unit import StretchError, TextUnit, has_words, left_unit
 from mtkit.text.marked import Marked
 
 _LINE_END = re.compile(r"\n|\r(?!\n|\Z)")  # a carriage return at the end of a chunk may be half of one
 _QUOTED = '"' + possessive('[^"]|""') + '"'
 _DELIMITERS = ",;\t|"
+_BEYOND = "in cells beyond the header"
 _SEPARATOR = re.compile(r"\ufeff?sep=([^\r\n\"])\r?\n?")  # first line of some spreadsheet programs
 
 
@@ -82,6 +83,7 @@ class TableFile(DocumentFormat):
         if missing := [name for name in self._names if name not in names]:
             raise StretchError(0, f"the header has no column {missing[0]!r}; it has {', '.join(names)[:200]}")
         self._columns = {i for i, name in enumerate(names) if not self._names or name in self._names}
+        self._width = len(names)
         return True
 
     def _text(self, record: str, start: int, end: int) -> str:
@@ -95,16 +97,17 @@ class TableFile(DocumentFormat):
             return []
         if not stretch.strip():
             return []
-        units = []
-        for index, (start, end) in enumerate(self._cells(stretch)):
+        units, cells = [], self._cells(stretch)
+        if self._width == 1 and all(stretch.startswith(f"{self._delimiter} ", end) for _, end in cells[:-1]):
+            cells = [(cells[0][0], cells[-1][1])]  # commas of a text
+        for index, (start, end) in enumerate(cells):
             text = self._text(stretch, start, end)
-            if index in self._columns and has_words(text):
+            if index >= self._width and not self._names and has_words(text):
+                units.append(left_unit(_BEYOND, Marked(text)))
+            elif index in self._columns and has_words(text):
                 is_quoted = self._quoted and stretch[start] == '"'
-                units.append(
-                    TextUnit(
-                        start=start, end=end, source=Marked(text), escape=self._quote if is_quoted else self._plain
-                    )
-                )
+                escape = self._quote if is_quoted else self._plain
+                units.append(TextUnit(start=start, end=end, source=Marked(text), escape=escape))
         return units
 
     def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:

@@ -58,3 +58,24 @@ def test_columns_below_a_line_that_states_the_delimiter(tmp_path: Path) -> None:
     source.write_bytes(b'\xef\xbb\xbfsep=;\r\nid;a, b, c;text\r\n7" x;y;the "dog" sees\r\n')
     translate(source, output, fields=["text"])
     assert output.read_bytes() == b'\xef\xbb\xbfsep=;\r\nid;a, b, c;text\r\n7" x;y;"THE ""DOG"" SEES"\r\n'
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cells_beyond_the_header_are_text_or_counted(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    width = rng.randint(1, 3)
+    delimiter = "," if width == 1 else rng.choice(",;")
+    rows = [["dog"] * rng.randint(1, 5) for _ in range(rng.randint(1, 5))]
+    gap = rng.choice(["", " "])
+    lines = [delimiter.join(["a"] * width), *((delimiter + gap).join(row) for row in rows)]
+    (tmp_path / "a.csv").write_text("".join(f"{line}\n" for line in lines))
+    report = translate(tmp_path / "a.csv", tmp_path / "b.csv")
+    with (tmp_path / "b.csv").open(newline="") as file:
+        found = [*csv.reader(file, delimiter=delimiter)][1:]
+    if width == 1 and gap:
+        assert found == [[f"{delimiter} ".join(row).upper()] for row in rows]
+        return
+    assert [[cell.strip() for cell in row] for row in found] == [
+        ["DOG" if index < width else "dog" for index in range(len(row))] for row in rows
+    ]
+    assert sum(report.left.values()) == sum(max(0, len(row) - width) for row in rows)
