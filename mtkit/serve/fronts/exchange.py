@@ -302,8 +302,9 @@ class Sites:
             return None
         if match and (match[1].lower().endswith("-extension") or _name(match[2]) in self._allowed):
             return None
+        stated = f"Origin: {origin[:80]!r}" if origin or site is None else f"Sec-Fetch-Site: {site.decode('latin-1')!r}"
         hint = "--allowed-hosts of mtkit serve adds sites"
-        return RequestError(403, f"Origin: {origin[:80]!r} is another site, which may not write here; {hint}")
+        return RequestError(403, f"{stated} is another site, which may not write here; {hint}")
 
     def _find_own(self, host: str) -> bool:
         """Return whether no other site can have a name: that of the server, an address, or one without a domain."""
