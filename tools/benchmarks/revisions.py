@@ -1,17 +1,19 @@
-"""Speed and memory of two checkouts of mtkit, in interleaved rounds: training Model T, and translation.
+"""Speed and memory of two checkouts of mtkit, in interleaved rounds: training Model T, translation, and the server.
 
     python tools/benchmarks/revisions.py OLD_CHECKOUT NEW_CHECKOUT CORPUS_FOLDER [--model MODEL] [--rounds 3]
 
 CORPUS_FOLDER is the folder that `mtkit fetch multi30k` writes. Both checkouts run with the packages of this
 interpreter. Training is measured in tokens per second with two threads, in float32. Translation is measured for each
 compute type in processor time of one thread, and for beam 5 with two workers in seconds of a command of 4,000 lines
-less those of a command of 64. Memory is the most that a process has had resident. MODEL is one that both checkouts
-read; else each trains one of 250 updates. Equal hashes mean that both translate to the same text.
+less those of a command of 64. The server has one worker; requests of one line and of 50 are measured by the clock and
+in processor time. Memory is the most that a process has had resident. MODEL is one that both checkouts read; else each
+trains one of 250 updates. Equal hashes mean that both translate to the same text.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gzip
 import json
 import os
@@ -23,6 +25,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
+
+from server_load import processor_seconds, send_all, server  # beside this file
 
 T = TypeVar("T")
 Place = tuple[Path, Path]  # a checkout, and its model or run
@@ -76,7 +80,8 @@ WRITTEN = {  # that run as written, in Python and torch
     "required phrases": Search(("search.beam_size=5",), constraint={"include": ["Hund"]}),
 }
 WORKERS = 2
-PARTS = ("training", "searches", "requests", "written", "workers")
+REQUEST_SIZES = (1, 50)  # lines
+PARTS = ("training", "searches", "requests", "written", "workers", "server")
 COMPUTE_TYPES = ("float32", "bf16", "int8")
 PROGRAM = """if True:
     import hashlib, json, resource, sys, time
@@ -84,8 +89,8 @@ PROGRAM = """if True:
     from mtkit import load_model
     try:
         from mtkit.translate.lines import ConstrainedLine
-    except ImportError:  # an earlier revision
-        from mtkit.translate.lines import ConstrainedLine
+    except ImportError:  # before 2026-11-28
+        from mtkit.translate.constraints import ConstrainedLine
     from mtkit.translate.translation import TranslationOptions
     run, text, compute_type, search = sys.argv[1:]
     overrides, count, at_once, models, constraint, with_scores = json.loads(search)
@@ -146,6 +151,16 @@ def translate_with_workers(checkout: Path, model: Path, text: Path, compute_type
     return seconds[1] - seconds[0]
 
 
+def serve(checkout: Path, model: Path, text: Path, size: int) -> tuple[float, float]:
+    """Seconds, and processor seconds of the server, for all lines in requests of some lines each."""
+    lines = text.read_text().split("\n")[:-1]
+    with server(str(model), "--workers", "1", "--cache", "0", checkout=checkout) as (pid, port):
+        asyncio.run(send_all(port, lines[:64], size=size, connections=16))
+        used = processor_seconds(pid)
+        seconds = asyncio.run(send_all(port, lines, size=size, connections=16))
+        return seconds, processor_seconds(pid) - used
+
+
 def in_order(
     sides: Sequence[int], places: Sequence[Place], measure: Callable[..., T], *arguments: object
 ) -> tuple[T, T]:
@@ -182,6 +197,11 @@ def main() -> None:
                 scratch = [(checkout, Path(temporary) / "t") for checkout in checkouts]
                 old, new = in_order(sides, scratch, train, corpus, 24, *MODEL_T)
                 ratios.setdefault("training", []).append(new / old)
+            for size in REQUEST_SIZES if "server" in options.parts else ():
+                old, new = in_order(sides, places, serve, text, size)
+                for name, before, after in zip(("clock", "processor"), old, new, strict=True):
+                    ratios.setdefault(f"server, {size} lines a request, {name}", []).append(before / after)
+                print(f"server, {size} lines a request", "old", *old, "new", *new, flush=True)
             for compute_type in options.compute_types:
                 for name, search in searches.items():
                     old, new = in_order(sides, places, translate, text, compute_type, search)

@@ -25,10 +25,10 @@ from pathlib import Path
 
 
 @contextmanager
-def server(model: str, *options: str) -> Iterator[tuple[int, int]]:
-    """The process and the port of a server."""
+def server(model: str, *options: str, checkout: Path | None = None) -> Iterator[tuple[int, int]]:
+    """The process and the port of a server, of a checkout or of what is installed."""
     command = [sys.executable, "-m", "mtkit", "serve", model, "--port", "0", *options]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=checkout)
     assert process.stderr is not None
     line = next(line for line in process.stderr if "listening" in line)
     try:
@@ -49,7 +49,7 @@ class Client:
         if not hasattr(self, "_reader"):
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
         body = json.dumps({"q": list(lines), "source": "en", "target": "de"}).encode()
-        head = "POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head = "POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         head += f"Content-Length: {len(body)}\r\n\r\n"
         self._writer.write(head.encode() + body)
         answer = await self._reader.readuntil(b"\r\n\r\n")
