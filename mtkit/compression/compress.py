@@ -22,6 +22,7 @@ from mtkit.compression.pruning import (
     prune_heads,
     prune_weights,
 )
+from mtkit.compression.vocabulary import NO_CUT, VocabularyCut, cut_vocabulary
 from mtkit.display import Table
 from mtkit.errors import DataError, UsageError
 from mtkit.evaluation.score import bleu_of
@@ -38,7 +39,7 @@ from mtkit.training.weights import weights
 from mtkit.translate.load import load_translator
 from mtkit.translate.reference_text import ReferenceText, batches, prefix_ids
 
-Target = Literal["int8", "int4", "sparse", "heads", "ffn", "half-depth"]
+Target = Literal["int8", "int4", "sparse", "heads", "ffn", "half-depth", "vocabulary"]
 DEFAULT_FRACTION = 0.4
 WARM_UP_LINES = 16
 NUM_TURNS = 3  # the fastest counts: other programs can only slow a translation down
@@ -50,7 +51,7 @@ class CompressionOptions:
     """Options of a compression.
 
     Attributes:
-        to: int8 or int4 weights on disk, or removal of single weights, heads, feed-forward units or layers.
+        to: int8 or int4 weights on disk, or removal of single weights, heads, feed-forward units, layers or tokens.
         fraction: of the weights, heads or units that are removed; None: the heads with closed gates of a model with
             gates, else DEFAULT_FRACTION.
         text: for importances, BLEU and speed; None: only the size is measured.
@@ -58,6 +59,7 @@ class CompressionOptions:
         encoder_layers: number that half-depth keeps; None: half of them, rounded up.
         max_loss: BLEU that may be lost; None: any.
         compute_type: of both models when they are measured.
+        vocabulary: texts and languages whose tokens `to` vocabulary keeps.
     """
 
     to: Target
@@ -68,6 +70,7 @@ class CompressionOptions:
     decoder_layers: int | None = None
     max_loss: float | None = None
     compute_type: ComputeType = "auto"
+    vocabulary: VocabularyCut = NO_CUT
 
 
 def compress_model(model: Path, output: Path, options: CompressionOptions) -> Table:
@@ -83,11 +86,15 @@ def compress_model(model: Path, output: Path, options: CompressionOptions) -> Ta
     """
     loaded = read_model(model)
     _check(loaded, output, options)
-    metadata, tensors = _compressed(loaded, options)
+    tokenizers = loaded.tokenizers
+    if options.to == "vocabulary":
+        metadata, tensors, tokenizers = cut_vocabulary(loaded, options.vocabulary)
+    else:
+        metadata, tensors = _compressed(loaded, options)
     final = Path(os.path.realpath(output))
     with OutputLock(output, make_parents=True), temporary_folder(final) as folder:
         trial = folder / "model"
-        write_changed_copy(trial, loaded, metadata, tensors)  # and read, before it replaces a model
+        write_changed_copy(trial, loaded, metadata, tensors, tokenizers)  # and read, before it replaces a model
         sparse = "sparse" in (options.to, loaded.metadata.storage)  # weights that are 0 do not count
         counts = [
             sum(int(each.count_nonzero()) if sparse else each.numel() for each in model_weights.values())
@@ -114,6 +121,12 @@ def _check(loaded: LoadedModel, output: Path, options: CompressionOptions) -> No
         raise UsageError(f"--fraction has no effect with --to {options.to}; omit it")
     if options.to != "half-depth" and (options.encoder_layers, options.decoder_layers) != (None, None):
         raise UsageError(f"--encoder-layers and --decoder-layers have no effect with --to {options.to}; omit them")
+    if (options.to == "vocabulary") != bool(options.vocabulary.texts):
+        raise UsageError(
+            "--to vocabulary keeps the tokens that texts use: give a file of each language, --text FILE --text FILE"
+            if options.to == "vocabulary"
+            else f"--languages and --text have no effect with --to {options.to}; omit them"
+        )
     if options.max_loss is not None and not math.isfinite(options.max_loss):
         raise UsageError(f"--max-loss {options.max_loss}: not a number of BLEU points, such as 0.5")
     if options.max_loss is not None and options.text is None:

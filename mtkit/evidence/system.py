@@ -78,7 +78,7 @@ def _model(run: StudyRun, system: SystemConfig, changed: Path) -> Path:
             _ModelOverrides, apply_overrides(tree, system.model, here, errors), errors
         )
         metadata = replace(loaded.metadata, model=settings.model)
-        write_changed_copy(changed, loaded, metadata, weights(loaded.model))
+        write_changed_copy(changed, loaded, metadata, weights(loaded.model), loaded.tokenizers)
         return changed
     return run.folder.model
 

@@ -237,7 +237,6 @@ def _bleu_by_set(model: Path, recipe: Recipe) -> Bleu:
         hyps = translator.with_source_prefix(files).translate_lines([src[line] for line in lines])
         refs = [ref[line] for line in lines]
         scoring = recipe.evaluation
-        bleu[name] = bleu_of(
-            hyps, refs, tgt_lang=recipe.corpus.tgt_lang, tokenize=scoring.tokenize, lowercase=scoring.lowercase
-        )
+        lang = recipe.corpus.language_of_target(files)
+        bleu[name] = bleu_of(hyps, refs, tgt_lang=lang, tokenize=scoring.tokenize, lowercase=scoring.lowercase)
     return bleu

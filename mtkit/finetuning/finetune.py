@@ -26,7 +26,7 @@ from mtkit.finetuning.choice import (
     mix,
     tuned_model,
 )
-from mtkit.finetuning.extension import EXTENDED, extend_model
+from mtkit.finetuning.extension import EXTENDED, NewLanguage, extend_model, with_language
 from mtkit.finetuning.learning_rate import RangeTest
 from mtkit.finetuning.report import FinetuneReport, report
 from mtkit.finetuning.settings import (
@@ -86,6 +86,8 @@ class FinetuneOptions:
         keep_general: BLEU of general text that a mixture of the weights before and after may lose; None: no mixture.
         adapter: weights that are trained alone; None: all.
         extend_tokenizer: pieces that own text adds to each subword model at most; None: the tokenizer is kept.
+        add_language: a language that the model gets; None: it keeps those that it has.
+        general_langs: languages of general text, where they are not those of own text.
         fresh: delete a training in the run folder and begin again.
     """
 
@@ -101,7 +103,20 @@ class FinetuneOptions:
     keep_general: float | None = None
     adapter: AdapterKind | None = None
     extend_tokenizer: int | None = None
+    add_language: NewLanguage | None = None
+    general_langs: tuple[str | None, str | None] = (None, None)
     fresh: bool = False
+
+    @property
+    def extends(self) -> bool:
+        """True if training begins with a copy of the model that has more tokens."""
+        return self.extend_tokenizer is not None or self.add_language is not None
+
+    @property
+    def general_prefix(self) -> SourcePrefix:
+        """Tag, prefix and languages of the general text."""
+        src, tgt = self.general_langs
+        return replace(self.prefix, src_lang=src or self.prefix.src_lang, tgt_lang=tgt or self.prefix.tgt_lang)
 
     @property
     def has_general(self) -> bool:
@@ -122,8 +137,11 @@ class FinetuneOptions:
             self.general.check()
         if self.general_source is not None:
             replace(self.text, files=(self.general_source, self.general_source), valid=None, test=None).check()
-        if self.extend_tokenizer is not None and self.adapter is not None:
-            raise UsageError("finetune: --adapter does not train the rows that --extend-tokenizer adds; omit one")
+        if self.extends and self.adapter is not None:
+            option = "--add-language" if self.extend_tokenizer is None else "--extend-tokenizer"
+            raise UsageError(f"finetune: --adapter does not train the rows that {option} adds; omit one")
+        if any(self.general_langs) and not self.has_general:
+            raise UsageError("finetune: --general-src-lang and --general-tgt-lang are of general text; give --general")
         for option, value in (("--general-share", self.general_share), ("--keep-general", self.keep_general)):
             if value is not None and not self.has_general:
                 raise UsageError(f"finetune: {option} needs general text: give --general SRC TGT or --general-source")
@@ -143,8 +161,16 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
     # the model must translate, with the tag that its sources need
     stored = read_translation_model(base)
     require_trainable(stored.tokenizers, base)
+    if options.add_language is not None:
+        tokenizers = with_language(stored.tokenizers, options.add_language).tokenizers
+        metadata = replace(stored.metadata, languages=[*tokenizers.languages])
+        stored = replace(stored, tokenizers=tokenizers, metadata=metadata)
     src_lang, tgt_lang = stored.metadata.direction(options.prefix)
-    prefix_ids(stored, options.prefix)  # its errors
+    if (new := options.add_language) is not None and new.code not in (src_lang, tgt_lang):
+        raise UsageError(f"finetune: --add-language {new.code}: the text is {src_lang} to {tgt_lang}; give --tgt-lang")
+    for prefix in (options.prefix, options.general_prefix):
+        stored.metadata.direction(prefix)
+        prefix_ids(stored, prefix)  # its errors
     if options.extend_tokenizer is not None:
         for tokenizer in (stored.tokenizers.src, stored.tokenizers.tgt):
             require_extendable(tokenizer)
@@ -161,7 +187,7 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
             fresh=options.fresh,
             display=display,
             started=options.limits.started,
-            after_training=lambda run: choices.append(choose_model(run, base, compared)),
+            after_training=lambda run: choices.append(choose_model(run, steps.before, compared)),
         )
         if not choices:
             return FinetuneReport(options.run, lines=result.lines)
@@ -169,7 +195,7 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
         if options.keep_general is not None:
             tuned = tuned_model(options.run, choices[0])
             mixture = mix(recipe, options.run, tuned, max_loss=options.keep_general, notify=steps.notify)
-        return report(recipe, base, RunFolder(options.run), choices[0], mixture)
+        return report(recipe, steps.before, RunFolder(options.run), choices[0], mixture)
 
 
 @contextmanager
@@ -197,6 +223,9 @@ class _Steps:
         self.options, self.base, self.metadata, self.display = options, base, metadata, display
         self.run = options.run
         self.langs = metadata.src_lang, metadata.tgt_lang
+        self.general_langs = metadata.direction(options.general_prefix)
+        # before, a new language is written as its relative
+        self.before = base if options.add_language is None else options.run / EXTENDED
         default_share = GENERAL_SHARE if options.has_general else 0.0
         self.share = default_share if options.general_share is None else options.general_share
 
@@ -210,12 +239,12 @@ class _Steps:
         try:
             reports = {OWN: split_text(self.options.text, self.run / OWN, self.langs, notify)}
             if (source := self.options.general_source) is not None:
-                translator = load_translator(self.base).with_source_prefix(self.options.prefix)
+                translator = load_translator(self.base).with_source_prefix(self.options.general_prefix)
                 folder = self.run / f"{GENERAL}-translated"
                 notify(f"{source}: translating up to {MAX_TRANSLATED:,} lines with the model")
                 general = GivenText(translated_text(source, folder, translator.translate_lines, MAX_TRANSLATED))
             if general is not None:
-                reports[GENERAL] = split_text(general, self.run / GENERAL, self.langs, notify)
+                reports[GENERAL] = split_text(general, self.run / GENERAL, self.general_langs, notify)
         except (MtkitError, KeyboardInterrupt):
             if not RunFolder(self.run).has_training():
                 self._remove_written()
@@ -239,6 +268,8 @@ class _Steps:
             "--general-share": self.share,
             "--adapter": options.adapter,
             "--extend-tokenizer": options.extend_tokenizer,
+            "--add-language": options.add_language and asdict(options.add_language),
+            "--general-src-lang and --general-tgt-lang": [*options.general_langs],
             "--budget": options.limits.words,
             "--tag and --prefix": asdict(options.prefix),
         }
@@ -269,8 +300,9 @@ class _Steps:
         path, overrides = self.run / RECIPE, self.options.overrides
         if not path.is_file():
             initial = self.base
-            if (count := self.options.extend_tokenizer) is not None:
-                self.notify("tokenizer", extend_model(self.base, self.run, count))
+            if self.options.extends:
+                count, language = self.options.extend_tokenizer, self.options.add_language
+                self.notify("tokenizer", extend_model(self.base, self.run, self.langs, count=count, language=language))
                 initial = self.run / EXTENDED
             plan = TrainingPlan(
                 base=initial,
@@ -279,6 +311,7 @@ class _Steps:
                 has_general=self.options.has_general,
                 general_share=self.share,
                 prefix=self.options.prefix,
+                general_prefix=self.options.general_prefix,
                 limits=self.options.limits,
                 adapter=self.options.adapter,
             )
@@ -322,7 +355,7 @@ class _Steps:
 
     def _hours_of_training(self, run: Run, hours: float) -> float:
         """The budget without the time of the choice between the models, whose lines are recorded."""
-        lines, seconds = lines_within(run, self.base, CHOICE_SHARE * 3600 * hours)
+        lines, seconds = lines_within(run, self.before, CHOICE_SHARE * 3600 * hours)
         write_record(self.run / RECORD, {**self.record(), COMPARED: lines})
         # even few lines may take longer
         return round(hours - min(seconds / 3600, MAX_RESERVE * hours), 6)

@@ -50,7 +50,8 @@ class TrainingPlan:
         run: the run folder, with the split texts in its folders `own` and `general`.
         has_general: there is general text to watch.
         general_share: share of the training tokens that come from it; 0 only watches.
-        prefix: of all sources.
+        prefix: of the own text.
+        general_prefix: of the general text.
         adapter: kind of adapter; None: all weights are trained.
     """
 
@@ -60,6 +61,7 @@ class TrainingPlan:
     has_general: bool
     general_share: float
     prefix: SourcePrefix
+    general_prefix: SourcePrefix
     limits: BudgetLimits
     adapter: str | None = None
 
@@ -121,11 +123,14 @@ class TrainingPlan:
         return samples[0] / sum(samples)
 
     def _files(self, text: str, part: str) -> list[Path]:
-        return [self.run / text / f"{part}.{lang}" for lang in (self.metadata.src_lang, self.metadata.tgt_lang)]
+        return [self.run / text / f"{part}.{lang}" for lang in self.metadata.direction(self._prefix(text))]
+
+    def _prefix(self, text: str) -> SourcePrefix:
+        return self.prefix if text == OWN else self.general_prefix
 
     def _pair(self, text: str, part: str) -> dict[str, Any]:
         files = [file.resolve() for file in self._files(text, part)]
-        prefix = {key: value for key, value in to_plain(self.prefix).items() if value is not None}
+        prefix = {key: value for key, value in to_plain(self._prefix(text)).items() if value is not None}
         return {**dict(zip(("src", "tgt"), map(escape_path, files), strict=True)), **prefix}
 
 

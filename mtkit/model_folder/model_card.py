@@ -154,13 +154,20 @@ def write_new_model(
 
 
 def write_changed_copy(
-    folder: Path, loaded: LoadedModel, metadata: ModelMetadata, tensors: Mapping[str, Tensor]
+    folder: Path,
+    loaded: LoadedModel,
+    metadata: ModelMetadata,
+    tensors: Mapping[str, Tensor],
+    tokenizers: TokenizerPair,
 ) -> None:
-    """Write a copy of a model with other metadata and weights, with a card of its own and the model's lexicon.
+    """Write a copy of a model with other metadata and weights, with a card of its own.
+
+    The lexicon is copied unless the tokenizers are others.
 
     Raises:
         DataError: the weights do not fit the metadata: the copy, which has been written, cannot be read.
         ReadWriteError: the folder cannot be written.
     """
-    write_new_model(folder, tensors, metadata, loaded.tokenizers, lexicon=loaded.folder / LEXICON)
+    lexicon = loaded.folder / LEXICON if tokenizers is loaded.tokenizers else None
+    write_new_model(folder, tensors, metadata, tokenizers, lexicon=lexicon)
     read_model(folder)

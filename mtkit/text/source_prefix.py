@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from mtkit.config import Limits, config
 from mtkit.errors import UsageError
-from mtkit.text.vocab import NUM_TAGS, tag_token
+from mtkit.text.vocab import NUM_TAGS
 
 if TYPE_CHECKING:
     from mtkit.text.tokenizer import TokenizerPair
@@ -49,17 +49,9 @@ class SourcePrefix:
             UsageError: the tokenizers have no such tag or language, or the longest training source has no more tokens
                 than that.
         """
-        ids, tags = tokenizers.first_ids("src", self.src_lang), tokenizers.tags
+        ids = tokenizers.first_ids("src", self.src_lang)
         if self.tag is not None:
-            if self.tag not in tags:
-                known = f"the model has {', '.join(sorted(tags))}" if tags else "the model has no tags"
-                raise UsageError(f"tag {self.tag!r}: unknown; {known}")
-            model_tags = tokenizers.src.tag_ids
-            reserved = [tag for tag in tags if tag not in model_tags]
-            if self.tag in model_tags:
-                ids.append(model_tags[self.tag])
-            else:
-                ids.append(tokenizers.src.token_to_id(tag_token(reserved.index(self.tag))))
+            ids.append(tokenizers.tag_id(self.tag))
         if self.prefix is not None:
             ids += tokenizers.encode("src", [self.prefix.strip()])[0]
         if max_source_length is not None and len(ids) >= max_source_length:

@@ -77,6 +77,16 @@ class TokenizerPair:
             return [tokenizer.languages[lang]]
         return [tokenizer.token_to_id(tag_token(NUM_TAGS - 1 - self.languages.index(lang)))]
 
+    def tag_id(self, tag: str) -> int:
+        """The id of a tag before a source; UsageError if the model does not have it."""
+        if tag not in self.tags:
+            known = f"the model has {', '.join(sorted(self.tags))}" if self.tags else "the model has no tags"
+            raise UsageError(f"tag {tag!r}: unknown; {known}")
+        if tag in self.src.tag_ids:
+            return self.src.tag_ids[tag]
+        reserved = [each for each in self.tags if each not in self.src.tag_ids]
+        return self.src.token_to_id(tag_token(reserved.index(tag)))
+
     def prepare(self, side: Side, line: str) -> str:
         """The text of a line that training and translation read, normalised: `encode` does the same."""
         line = prepared(line, side, self.config)

@@ -7,6 +7,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -246,3 +247,35 @@ def test_texts_and_scores_are_those_of_transformers(trained_models: Models, beam
     assert [ours.hyp for ours, *_ in whole] == [text for _, text, *_ in whole]
     if beams > 1:
         assert [ours.score for ours, *_ in whole] == pytest.approx([each[2] for each in whole], abs=1e-4)
+
+
+@pytest.mark.whole
+def test_a_cut_vocabulary_translates_as_before(trained_models: Models, tmp_path: Path) -> None:
+    """Greedy, lines and translations of whose tokens none was cut; near-ties aside, all are the same."""
+    text = tmp_path / "text"
+    text.write_text("".join(f"{line}\n" for name in ("train.en", "train.de") for line in lines(name, 40)))
+    words = ["compress", str(trained_models.imported), "-o", str(tmp_path / "cut"), "--text", str(text)]
+    metadata = read_metadata(trained_models.imported)
+    languages = [metadata.src_lang, metadata.tgt_lang]
+    if metadata.languages:
+        words += ["--languages", ",".join(languages)]
+    assert entry.execute(words) == 0
+    before, after = (
+        load_translator(path, compute_type="float32", search=replace(metadata.search, beam_size=1))
+        for path in (trained_models.imported, tmp_path / "cut")
+    )
+    kept = set(after.tokenizers.tgt.model_pieces)
+    assert len(kept) < 0.9 * before.tokenizers.tgt.vocab.size
+    src = lines("test.en", 200)
+    hyps = before.translate_lines(src)
+    names = [
+        {*before.tokenizers.src.ids_to_tokens(src_ids), *before.tokenizers.tgt.ids_to_tokens(hyp_ids)}
+        for src_ids, hyp_ids in zip(
+            before.tokenizers.encode("src", src), before.tokenizers.encode("tgt", hyps), strict=True
+        )
+    ]
+    compared = [number for number, tokens in enumerate(names) if tokens <= kept]
+    assert len(compared) > 20
+    found = after.translate_lines([src[number] for number in compared])
+    same = sum(hyp == hyps[number] for hyp, number in zip(found, compared, strict=True))
+    assert same >= 0.99 * len(compared)

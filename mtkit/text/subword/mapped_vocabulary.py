@@ -27,7 +27,7 @@ from mtkit.text.subword.listed_vocabulary import (
     WordPiece,
     unused_names,
 )
-from mtkit.text.subword.protobuf import PieceType, bytes_field, first_field, piece_field
+from mtkit.text.subword.protobuf import PieceType, bytes_field, first_field, piece_field, with_unused_pieces
 from mtkit.text.subword.sampling import SubwordSampler
 from mtkit.text.vocab import UNKNOWN_SURFACE, Vocab
 
@@ -83,6 +83,28 @@ def with_vocabulary(model: bytes, tokens: TokenList) -> bytes:
     return bytes_field(_VOCABULARY, json.dumps(asdict(tokens), ensure_ascii=False).encode()) + model
 
 
+def with_kept_tokens(model: bytes, listed: TokenList, kept: Sequence[int]) -> bytes:
+    """The content of a file with some of the tokens of a list, in their order.
+
+    Pieces of the others are marked as unused: sentencepiece still merges them, and then takes them apart again (BPE),
+    or leaves them out of its search (unigram), so that the segmentation into kept pieces does not change.
+
+    Args:
+        kept: ids, ascending, with the special ones and those of languages and tags in the list.
+    """
+    new_ids = {old: new for new, old in enumerate(kept)}
+    moved: dict[str, Any] = {}
+    for name, value in vars(listed).items():
+        if isinstance(value, dict):
+            moved[name] = {key: new_ids[each] for key, each in value.items()}
+        elif isinstance(value, list) and name != "tokens":
+            moved[name] = [new_ids[each] for each in value if each in new_ids]
+        elif type(value) is int:
+            moved[name] = new_ids[value]
+    names = [listed.tokens[token_id] for token_id in kept]
+    return with_vocabulary(with_unused_pieces(model, kept=set(names)), replace(listed, tokens=names, **moved))
+
+
 class MappedVocabulary(NamedVocabulary):
     """A sentencepiece model and a vocabulary, with those methods of SentencePieceProcessor that Tokenizer calls."""
 
@@ -97,15 +119,15 @@ class MappedVocabulary(NamedVocabulary):
                 raise ValueError("no sentencepiece model")
         except (ValueError, TypeError) as error:
             raise RuntimeError(f"the vocabulary is not valid: {error}") from error
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=self.sentencepiece_model)
+        self.processor = sentencepiece.SentencePieceProcessor(model_proto=self.sentencepiece_model)
         listed = self.token_list
         super().__init__(listed.tokens, Vocab(len(listed.tokens), listed.pad, listed.unk, listed.bos, listed.eos))
         self._control = frozenset(listed.control)
         self._hidden = self._control.union(listed.hidden)
-        size = self._processor.get_piece_size()
-        texts: list[str] = self._processor.id_to_piece(list(range(size)))
+        size = self.processor.get_piece_size()
+        texts: list[str] = self.processor.id_to_piece(list(range(size)))
         self._mapped = [self._id_of(text) for text in texts]  # of each id of the sentencepiece model
-        self._bytes = {text for token_id, text in enumerate(texts) if self._processor.is_byte(token_id)}
+        self._bytes = {text for token_id, text in enumerate(texts) if self.processor.is_byte(token_id)}
         added = sorted((listed.tokens[token_id] for token_id in listed.added), key=len, reverse=True)
         self._added, self._keeps_space = frozenset(added), listed.keeps_space
         self._splits = re.compile(f"({'|'.join(map(re.escape, added))})") if added else None
@@ -128,13 +150,13 @@ class MappedVocabulary(NamedVocabulary):
         return encoded
 
     def _encode(self, lines: Sequence[str], num_threads: int, out_type: type) -> Any:
-        pieces = self._processor.encode(list(lines), out_type=out_type, num_threads=num_threads)
+        pieces = self.processor.encode(list(lines), out_type=out_type, num_threads=num_threads)
         if out_type is str:
             return pieces
-        mapped, unk = self._mapped, self._processor.unk_id()
+        mapped, unk = self._mapped, self.processor.unk_id()
         return [
             # characters that the model lacks may be a token of the vocabulary, such as one of the other language
-            [*map(self._id_of, self._processor.encode(text, out_type=str))]
+            [*map(self._id_of, self.processor.encode(text, out_type=str))]
             if unk in line
             else [mapped[piece] for piece in line]
             for text, line in zip(lines, pieces, strict=True)
@@ -151,7 +173,7 @@ class MappedVocabulary(NamedVocabulary):
 
     @cached_property
     def _sampler(self) -> SubwordSampler:
-        return SubwordSampler(self._processor)
+        return SubwordSampler(self.processor)
 
     def decode(self, lines: Sequence[Sequence[int | str]], *, num_threads: int = 1) -> list[str]:
         """The text of each sequence of ids or names, without control tokens and outer white space."""
@@ -163,7 +185,7 @@ class MappedVocabulary(NamedVocabulary):
             if not self._keeps_space and not self._added.isdisjoint(names):
                 names = [f" {name} " if name in self._added else name for name in names]
             is_plain = self._bytes.isdisjoint(names)
-            text: str = "".join(names) if is_plain else self._processor.decode(names)
+            text: str = "".join(names) if is_plain else self.processor.decode(names)
             texts.append(text.replace(SPACE_MARK, " ").strip())
         return texts
 

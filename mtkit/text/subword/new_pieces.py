@@ -33,7 +33,7 @@ _Join = tuple[str, str]
 
 def require_extendable(tokenizer: Tokenizer) -> bytes:
     """The sentencepiece model of a tokenizer; UsageError unless it has one of kind bpe or unigram."""
-    content = tokenizer.model if tokenizer.is_byte_level else tokenizer.sentencepiece_model
+    content = tokenizer.inner_model
     if content is None or model_type_of(content) not in ("bpe", "unigram"):
         raise UsageError(
             "finetune: --extend-tokenizer: only sentencepiece models of kind bpe, byte_bpe and unigram can be "

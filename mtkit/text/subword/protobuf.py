@@ -9,7 +9,7 @@ https://protobuf.dev/programming-guides/encoding/
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import IntEnum
 
 PIECE, TRAINER_SPEC, NORMALIZER_SPEC = 1, 2, 3  # fields of ModelProto
@@ -56,6 +56,21 @@ def pieces_of(model: bytes, kind: PieceType) -> list[str]:
             if fields.get(_PIECE_TYPE, PieceType.NORMAL) == kind:
                 texts.append(bytes(fields[_PIECE_TEXT]).decode())
     return texts
+
+
+def with_unused_pieces(model: bytes, *, kept: Collection[str]) -> bytes:
+    """A model whose ordinary pieces outside `kept` have the type of unused ones."""
+    fields = []
+    for number, value, encoded in read_fields(model):
+        if number == PIECE and isinstance(value, bytes):
+            parts = {key: part for key, part, _ in read_fields(value)}
+            is_ordinary = parts.get(_PIECE_TYPE, PieceType.NORMAL) in (PieceType.NORMAL, PieceType.USER_DEFINED)
+            if is_ordinary and bytes(parts[_PIECE_TEXT]).decode() not in kept:
+                encoded = bytes_field(
+                    PIECE, value + number_field(_PIECE_TYPE, PieceType.UNUSED)
+                )  # the later one counts
+        fields.append(encoded)
+    return b"".join(fields)
 
 
 def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:

@@ -25,12 +25,14 @@ class SubwordSampler:
         processor.encode("a", enable_sampling=True, nbest_size=-1, alpha=0.5)  # raises for a word or char model
         self._processor = p = processor
         size = p.get_piece_size()
-        texts = [i for i in range(size) if not (p.is_control(i) or p.is_unknown(i) or p.is_byte(i) or p.is_unused(i))]
-        self._ids: dict[str, int] = {p.id_to_piece(i): i for i in texts}
+        texts = [i for i in range(size) if not (p.is_control(i) or p.is_unknown(i) or p.is_byte(i))]
+        self._ids: dict[str, int] = {p.id_to_piece(i): i for i in texts if not p.is_unused(i)}
         # minus the index of a piece's merge (BPE), or its log-probability (unigram)
         scores = self._scores = {p.id_to_piece(i): p.get_score(i) for i in texts}
         self._byte_ids = [i for i in range(size) if p.is_byte(i)]  # of the 256 bytes; empty without byte fallback
         self._is_bpe = all(score.is_integer() for score in scores.values())  # log-probabilities are not integers
+        if not self._is_bpe:  # pieces that are unused take part in merges alone
+            scores = self._scores = {piece: scores[piece] for piece in self._ids}
         self._max_piece_length = max(map(len, scores), default=1)
         self._unk_score = min(scores.values(), default=0.0) - UNKNOWN_PENALTY
         spans_words = any(SPACE_MARK in piece[1:] for piece in scores)  # then a line cannot be cut into words first
@@ -59,9 +61,11 @@ class SubwordSampler:
     def bpe_dropout(self, word: str, alpha: float, rng: random.Random) -> list[str]:
         """Byte-pair encoding that skips each applicable merge with probability alpha, at every merge step.
 
-        BPE-dropout, Provilkov et al. 2020, algorithm 1, https://arxiv.org/abs/1910.13267.
+        BPE-dropout, Provilkov et al. 2020, algorithm 1, https://arxiv.org/abs/1910.13267. A result that is unused is
+        taken apart into the two of its last merge, as sentencepiece does.
         """
         scores, draw = self._scores, rng.random
+        merges: dict[str, tuple[str, str]] = {}
         segments = list(word)
         while True:
             best, index = -math.inf, -1
@@ -70,8 +74,19 @@ class SubwordSampler:
                 if score is not None and score > best and draw() >= alpha:
                     best, index = score, i
             if index < 0:
-                return segments
-            segments[index : index + 2] = [segments[index] + segments[index + 1]]
+                break
+            left, right = segments[index : index + 2]
+            merges[left + right] = left, right
+            segments[index : index + 2] = [left + right]
+        used: list[str] = []
+        segments.reverse()
+        while segments:
+            segment = segments.pop()
+            if segment in merges and segment not in self._ids:
+                segments += reversed(merges[segment])
+            else:
+                used.append(segment)
+        return used
 
     def sample_unigram(self, word: str, alpha: float, rng: random.Random) -> list[str]:
         """A segmentation sampled with probability proportional to (product of its piece probabilities) ^ alpha.

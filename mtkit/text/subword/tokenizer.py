@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -21,8 +22,14 @@ import sentencepiece
 from mtkit.errors import DataError
 from mtkit.io.files import read_file, write_bytes
 from mtkit.text.normalise import AS_IT_IS, SPACE_MARK, TextForm
-from mtkit.text.subword.listed_vocabulary import BpeCodes
-from mtkit.text.subword.mapped_vocabulary import MappedVocabulary, open_vocabulary
+from mtkit.text.subword.listed_vocabulary import BpeCodes, ListedVocabulary, unused_names
+from mtkit.text.subword.mapped_vocabulary import (
+    MappedVocabulary,
+    TokenList,
+    open_vocabulary,
+    with_kept_tokens,
+    with_vocabulary,
+)
 from mtkit.text.subword.sampling import SubwordSampler
 from mtkit.text.vocab import RESERVED_TOKENS, SPECIAL_TOKENS, UNKNOWN_SURFACE, Vocab
 
@@ -51,12 +58,13 @@ class Tokenizer:
         is_codes: whether it is a file of BPE merges.
         is_byte_level: whether its characters stand for bytes.
         form: of a line before segmentation.
+        is_byte: by id, whether a token is a byte.
         languages: by code, the ids of tokens that begin texts of a language in a model of another program.
         before, after: ids of tokens before every text, and between it and the end of sentence, in a model of another
             program of one direction.
         tag_ids: by name, the ids of tags that have tokens of their own in a model of another program.
-        sentencepiece_model: the content of its sentencepiece model; None if it has none, or one in which characters
-            stand for bytes.
+        inner_model: the content of its sentencepiece model; None if it has none.
+        sentencepiece_model: the same, for other programs; None also if characters stand for bytes in it.
     """
 
     def __init__(self, model: bytes, *, form: TextForm = AS_IT_IS) -> None:
@@ -68,28 +76,70 @@ class Tokenizer:
         self._processor = p
         self._is_listed = listed is not None
         # models of other programs lack the special tokens, or have them after the others
-        first = SPECIAL_TOKENS[0]
-        if listed is not None or p.piece_to_id(first) != RESERVED_TOKENS.index(first):
+        inner, first = listed.processor if isinstance(listed, MappedVocabulary) else p, SPECIAL_TOKENS[0]
+        if isinstance(listed, ListedVocabulary) or inner.piece_to_id(first) != RESERVED_TOKENS.index(first):
             self._alphabet = Alphabet()
         else:
-            self._alphabet = ByteLevel() if p.is_control(p.piece_to_id(BYTE_LEVEL)) else PrivateUse()
+            self._alphabet = ByteLevel() if inner.is_control(inner.piece_to_id(BYTE_LEVEL)) else PrivateUse()
         self.is_byte_level = isinstance(self._alphabet, ByteLevel)
         self.form = form
         self.languages: dict[str, int] = {}
         self.before: list[int] = []
         self.after: list[int] = []
         self.tag_ids: dict[str, int] = {}
-        self.sentencepiece_model = None if self._is_listed or self.is_byte_level else model
+        self.inner_model = None if self._is_listed else model
         if isinstance(listed, MappedVocabulary):
             self.before, self.after = listed.token_list.before, listed.token_list.after
             self.languages, self.tag_ids = listed.token_list.languages, listed.token_list.tags
-            self.sentencepiece_model = listed.sentencepiece_model
+            self.inner_model = listed.sentencepiece_model
+        self.sentencepiece_model = None if self.is_byte_level else self.inner_model
         if listed is None:
             self.vocab = Vocab(p.get_piece_size(), p.pad_id(), p.unk_id(), p.bos_id(), p.eos_id())
         else:
             self.vocab = listed.vocab
         self._sampler: Callable[..., list[int]] | None = None  # built on first use
-        self._is_byte = [p.is_byte(token_id) for token_id in range(self.vocab.size)]
+        self.is_byte = [p.is_byte(token_id) for token_id in range(self.vocab.size)]
+
+    def with_tokens(self, kept: Sequence[int], languages: Mapping[str, int], tags: Mapping[str, int]) -> Tokenizer:
+        """The tokenizer with some of its tokens, which keep their order; a line of these alone keeps its tokens.
+
+        Args:
+            kept: ids, ascending, with all special ones and those of `languages` and `tags`.
+            languages: by code, the ids of tokens that texts of a language begin with.
+            tags: by name, the ids of tags.
+
+        Raises:
+            ValueError: the tokenizer has no sentencepiece model.
+        """
+        if self.inner_model is None:
+            raise ValueError("only sentencepiece models are cut")
+        listed = replace(self.token_list, languages=dict(languages), tags=dict(tags))
+        return Tokenizer(with_kept_tokens(self.inner_model, listed, kept), form=self.form)
+
+    def with_language(self, code: str, relative: str) -> Tokenizer:
+        """The tokenizer of a model of another program with one more language, whose token comes after all others.
+
+        Args:
+            code: of the new language.
+            relative: code of one of `languages`, whose token it is like.
+        """
+        listed, like = self.token_list, self.languages[relative]
+        name = listed.tokens[like].replace(relative, code)
+        if name in listed.tokens:
+            name = next(unused_names(listed.tokens))
+        number = len(listed.tokens)
+        control, hidden = ([*ids, *([number] if like in ids else [])] for ids in (listed.control, listed.hidden))
+        languages = {**listed.languages, code: number}
+        tokens = replace(listed, tokens=[*listed.tokens, name], languages=languages, control=control, hidden=hidden)
+        return Tokenizer(with_vocabulary(self.inner_model or b"", tokens), form=self.form)
+
+    @cached_property
+    def token_list(self) -> TokenList:
+        """The tokens with their roles; of a tokenizer with a sentencepiece model."""
+        if isinstance(self._processor, MappedVocabulary):
+            return self._processor.token_list
+        vocab = self.vocab
+        return TokenList(self.model_pieces, vocab.pad, vocab.unk, vocab.bos, vocab.eos, self.special_ids)
 
     @classmethod
     def load(cls, path: Path, *, form: TextForm = AS_IT_IS) -> Tokenizer:
@@ -203,7 +253,7 @@ class Tokenizer:
             # A space that was written as bytes. Only the mark before the first word represents no space, and
             # sentencepiece has already dropped it unless that mark was written as bytes too, or is itself unknown.
             first = next(token_id for token_id in ids if not self._processor.is_control(token_id))
-            if self._is_byte[first] or first == self.vocab.unk:
+            if self.is_byte[first] or first == self.vocab.unk:
                 text = text.removeprefix(SPACE_MARK)
             text = text.replace(SPACE_MARK, " ")
         return self._alphabet.unescape(text)
@@ -219,7 +269,7 @@ class Tokenizer:
     @cached_property
     def characters(self) -> frozenset[str] | None:
         """The characters that tokens have; None if its tokens are of bytes, which every character has."""
-        tokens = (token for token, is_byte in zip(self._token_strings, self._is_byte, strict=True) if not is_byte)
+        tokens = (token for token, is_byte in zip(self._token_strings, self.is_byte, strict=True) if not is_byte)
         return None if self.is_byte_level else frozenset("".join(tokens))
 
     def token_bytes(self) -> list[bytes]:
@@ -233,7 +283,7 @@ class Tokenizer:
         surfaces = [self._alphabet.piece_bytes(text) for text in texts]
         for token_id in self.special_ids:
             surfaces[token_id] = b""
-        for token_id, is_byte in enumerate(self._is_byte):
+        for token_id, is_byte in enumerate(self.is_byte):
             if is_byte:
                 surfaces[token_id] = bytes([int(pieces[token_id][1:-1], 16)])  # such as <0x0A>
         surfaces[self.vocab.unk] = f"{SPACE_MARK}{UNKNOWN_SURFACE}{SPACE_MARK}".encode()

@@ -51,7 +51,7 @@ def make_extended(folder: Path, text: Path) -> Path:
         own.write_text(10 * text.read_text(encoding="utf-8"), encoding="utf-8")
     train_pair([own], [own], folder, TokenizerConfig(model_type="bpe", vocab_size=124))
     model = write_toy_model(folder / "model", TokenizerPair.load(folder), SMALL)
-    extend_model(model, folder / "run", 20)
+    extend_model(model, folder / "run", ("en", "de"), count=20)
     sizes = [read_model(each).tokenizers.src.vocab.size for each in (model, folder / "run" / EXTENDED)]
     assert sizes[1] > sizes[0]
     return folder / "run" / EXTENDED

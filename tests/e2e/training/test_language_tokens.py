@@ -193,3 +193,85 @@ def test_a_direction_is_fine_tuned(folder: Path, tmp_path: Path, capsys: pytest.
     capsys.readouterr()
     assert entry.execute(["translate", str(tmp_path / "tuned"), str(folder / "text.de")]) == 0
     assert share(capsys.readouterr().out.split("\n")[:-1], TEXTS["xx"]) > 0.9
+
+
+@pytest.mark.whole
+def test_languages_are_cut(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tokens of two of three languages: their translations are as before, and the third is unknown."""
+    text, cut = [str(folder / f"text.{lang}") for lang in ("en", "xx")], tmp_path / "cut"
+    words = ["compress", str(folder / "run"), "--languages", "xx,en", "-o", str(cut)]
+    assert entry.execute([*words, "--text", text[0], "--text", text[1], "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert str(cut) in json.dumps(rows)
+    before, after = (read_metadata(path) for path in (folder / "run" / "model", cut))
+    assert after.languages == ["en", "xx"]
+    assert (after.src_lang, after.tgt_lang) == ("xx", "en")
+    assert after.tokenizer.vocab_size < before.tokenizer.vocab_size
+    hyps = translated(folder, "en", capsys, "--tgt-lang", "xx")
+    assert entry.execute(["translate", str(cut), text[0], "--src-lang", "en", "--tgt-lang", "xx"]) == 0
+    assert capsys.readouterr().out.split("\n")[:-1] == hyps
+    assert entry.execute(["translate", str(cut), text[0], "--src-lang", "en", "--tgt-lang", "de"]) == 2
+    assert "--tgt-lang de: the model has the languages en, xx" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--languages", "en,yy", "--text", "text.en"], "the model has no language yy; it has de, en, xx"),
+        (["--languages", "en", "--text", "text.en"], "a direction has two languages; name at least two"),
+        (["--languages", "en,de"], "give a file of each language, --text FILE --text FILE"),
+        (["--to", "int8", "--text", "text.en"], "--languages and --text have no effect with --to int8; omit them"),
+        ([], "--to is missing; give one of int8, int4, sparse, heads, ffn, half-depth, vocabulary"),
+    ],
+)
+def test_cuts_that_are_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    words = [str(folder / word) if word == "text.en" else word for word in words]
+    assert entry.execute(["compress", str(folder / "run"), "-o", str(tmp_path / "cut"), *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "cut").exists()
+
+
+@pytest.mark.whole
+def test_a_language_is_added(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It begins as its relative, is learned, and the others stay, by replay of one of them."""
+    lines = [" ".join(each) for each in itertools.islice(itertools.product(WORDS, repeat=4), 0, None, 6)]
+    texts = {"en": lines, "xx": [" ".join(NONSENSE[word] for word in line.split()) for line in lines]}
+    texts["yy"] = [" ".join(reversed(line.split())) for line in texts["xx"]]
+    files = {lang: tmp_path / f"text.{lang}" for lang in texts}
+    for lang, file in files.items():
+        file.write_text("".join(f"{line}\n" for line in texts[lang]))
+    words = ["finetune", folder / "run", files["en"], files["yy"], "-o", tmp_path / "run", "--tgt-lang", "yy"]
+    words += ["--add-language", "yy=xx", "--general", files["en"], files["xx"], "--general-tgt-lang", "xx"]
+    words += ["training.max_updates=300", "training.patience=null", "training.optimiser.learning_rate=3e-3"]
+    assert entry.execute([*map(str, words)]) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    metadata = read_metadata(tmp_path / "run" / "model")
+    assert metadata.languages == ["en", "de", "xx", "yy"]
+    assert (metadata.src_lang, metadata.tgt_lang) == ("en", "yy")
+    before = (tmp_path / "run" / "hyps" / "own.before.txt").read_text()
+    assert {*before.split()} <= {*NONSENSE.values()}  # words of the relative
+    for lang in ("yy", "xx"):
+        assert entry.execute(["translate", str(tmp_path / "run"), str(files["en"]), "--tgt-lang", lang]) == 0
+        assert share(capsys.readouterr().out.split("\n")[:-1], texts[lang]) > 0.8, lang
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--add-language", "yy"], "--add-language yy: name the new language and one of the model's that it resembles"),
+        (["--add-language", "yy=zz", "--tgt-lang", "yy"], "yy=zz: the model lacks zz; it has de, en, xx"),
+        (["--add-language", "xx=de", "--tgt-lang", "xx"], "the model has xx; omit the option"),
+        (["--add-language", "yy=xx"], "--add-language yy: the text is en to de; give --tgt-lang"),
+        (["--add-language", "yy=xx", "--tgt-lang", "yy", "--adapter", "lora"], "--adapter does not train the rows"),
+        (["--general-tgt-lang", "xx"], "--general-src-lang and --general-tgt-lang are of general text"),
+    ],
+)
+def test_additions_that_are_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    text = [str(folder / f"text.{lang}") for lang in ("en", "de")]
+    assert entry.execute(["finetune", str(folder / "run"), *text, "-o", str(tmp_path / "run"), *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

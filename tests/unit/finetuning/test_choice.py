@@ -120,7 +120,7 @@ def test_a_budget_has_the_time_of_the_choice(tmp_path, monkeypatch, seed):
     run = SimpleNamespace(recipe=recipe, folder=SimpleNamespace(model=tmp_path))
     write_record(tmp_path / steps.RECORD, {})
     record = steps._Steps.record.__get__(SimpleNamespace(run=tmp_path))
-    this = SimpleNamespace(run=tmp_path, base=tmp_path, record=record)
+    this = SimpleNamespace(run=tmp_path, before=tmp_path, record=record)
     hours = steps._Steps._hours_of_training(this, run, budget / 3600)  # type: ignore[arg-type]
     lines = read_record(tmp_path / steps.RECORD, remedy="")[steps.COMPARED]
     config = toy_config(max_updates=100_000, budget_hours=hours, budget_updates=1000)

@@ -80,8 +80,8 @@ def test_general_text_gets_its_share_of_the_tokens(tmp_path: Path, share: float)
         (tmp_path / text).mkdir()
         for lang in ("en", "de"):
             (tmp_path / text / f"train.{lang}").write_text(100 * f"{'dog ' * count}\n")
-    metadata: Any = SimpleNamespace(src_lang="en", tgt_lang="de")
-    plan = TrainingPlan(Path(), metadata, tmp_path, True, share, SourcePrefix(), NO_LIMITS)
+    metadata: Any = SimpleNamespace(direction=lambda prefix: ("en", "de"))
+    plan = TrainingPlan(Path(), metadata, tmp_path, True, share, SourcePrefix(), SourcePrefix(), NO_LIMITS)
     tokens = plan.share_of_samples() * 10, (1 - plan.share_of_samples()) * 40
     assert tokens[0] / sum(tokens) == pytest.approx(share, abs=0.02)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import typer
 
@@ -22,11 +22,13 @@ from mtkit.cli.options import (
 
 def compress(
     model: Model,
-    to: Annotated[
-        Literal["int8", "int4", "sparse", "heads", "ffn", "half-depth"],
-        typer.Option("--to", help="Weights of 8 or 4 bits; fewer weights, heads, feed-forward units or layers."),
-    ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="MODEL", help="Model folder to write.")],
+    to: Annotated[
+        Literal["int8", "int4", "sparse", "heads", "ffn", "half-depth", "vocabulary"] | None,
+        typer.Option(
+            "--to", help="Weights of 8 or 4 bits; fewer weights, heads, feed-forward units, layers or tokens."
+        ),
+    ] = None,
     fraction: Annotated[
         float | None,
         typer.Option(
@@ -48,6 +50,14 @@ def compress(
             "--decoder-layers", min=1, help="Decoder layers that half-depth keeps (default: half, rounded up)."
         ),
     ] = None,
+    languages: Annotated[
+        str | None,
+        typer.Option("--languages", metavar="L,L", help="Languages that are kept (default with --text: all)."),
+    ] = None,
+    texts: Annotated[
+        list[Path] | None,
+        typer.Option("--text", metavar="FILE", help="Text whose tokens --to vocabulary keeps; repeatable."),
+    ] = None,
     src: Annotated[
         Path | None,
         typer.Option("--src", metavar="FILE", help="Source of a validation text, to choose heads and measure with."),
@@ -67,12 +77,13 @@ def compress(
     """Make a smaller or faster copy of a model.
 
     The result is a model folder like any other. With --src and --ref the table also has the BLEU and the speed of both
-    models.
+    models. --languages en,de --text FILE alone is --to vocabulary: it keeps the tokens of these languages and texts.
     """
     import torch
 
     from mtkit.cli.printing import print_results
-    from mtkit.compression.compress import CompressionOptions, compress_model
+    from mtkit.compression.compress import CompressionOptions, Target, compress_model
+    from mtkit.compression.vocabulary import VocabularyCut
     from mtkit.errors import UsageError
     from mtkit.translate.reference_text import read_reference_text
 
@@ -84,6 +95,10 @@ def compress(
             "compress: --tag, --prefix, --src-lang, --tgt-lang and --compute-type have no effect without --src and "
             "--ref; omit them"
         )
+    if to is None:
+        if languages is None and not texts:
+            raise UsageError(f"compress: --to is missing; give one of {', '.join(get_args(Target))}")
+        to = "vocabulary"
     if threads is not None:
         torch.set_num_threads(threads)
     text = None
@@ -97,5 +112,6 @@ def compress(
         text=text,
         max_loss=max_loss,
         compute_type=compute_type,
+        vocabulary=VocabularyCut(tuple(texts or ()), tuple(filter(None, map(str.strip, (languages or "").split(","))))),
     )
     print_results([compress_model(model, output, options)], form)

@@ -49,6 +49,13 @@ def finetune(
         tuple[Path, Path] | None,
         typer.Option("--general-test", metavar="SRC TGT", help="Test set of --general (default: split)."),
     ] = None,
+    general_src_lang: Annotated[
+        str | None,
+        typer.Option("--general-src-lang", metavar="LANG", help="Language of its sources (default: as your text)."),
+    ] = None,
+    general_tgt_lang: Annotated[
+        str | None, typer.Option("--general-tgt-lang", metavar="LANG", help="Language of its translations.")
+    ] = None,
     general_share: Annotated[
         float | None,
         typer.Option(
@@ -74,6 +81,12 @@ def finetune(
             "--extend-tokenizer", metavar="N", min=1, help="Add up to N pieces for your text to the tokenizer."
         ),
     ] = None,
+    add_language: Annotated[
+        str | None,
+        typer.Option(
+            "--add-language", metavar="NEW=RELATIVE", help="Add a language, whose token begins as that of a relative."
+        ),
+    ] = None,
     budget: Annotated[str | None, typer.Option("--budget", metavar="TIME", help="Fit it to 10m or 2h.")] = None,
     valid: ValidFiles = None,
     test: TestFiles = None,
@@ -97,6 +110,7 @@ def finetune(
     from mtkit.errors import UsageError
     from mtkit.recipe.defaults.facts import check_budget
     from mtkit.recipe.recipe import check_overrides
+    from mtkit.text.language_tags import is_code
 
     files = [Path(word) for word in words if "=" not in word or Path(word).is_file()]
     overrides = words[len(files) :]
@@ -107,8 +121,16 @@ def finetune(
     if general_test is not None and general is None:
         raise UsageError("finetune: --general-test is the test set of --general; give both")
 
+    names = [] if add_language is None else add_language.split("=")
+    if add_language is not None and (len(names) != 2 or not all(map(is_code, names))):
+        raise UsageError(
+            f"--add-language {add_language}: name the new language and one of the model's that it resembles, such as "
+            "gsw_Latn=deu_Latn"
+        )
+
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines, print_results
+    from mtkit.finetuning.extension import NewLanguage
     from mtkit.finetuning.finetune import FinetuneOptions, finetune
     from mtkit.finetuning.texts import GivenText
     from mtkit.hardware import limit_spinning, on_device, tune_malloc
@@ -126,6 +148,8 @@ def finetune(
         keep_general=keep_general,
         adapter=adapter,
         extend_tokenizer=extend_tokenizer,
+        add_language=None if add_language is None else NewLanguage(*names),
+        general_langs=(general_src_lang, general_tgt_lang),
         fresh=fresh,
     )
     limit_spinning()
