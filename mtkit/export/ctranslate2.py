@@ -136,15 +136,17 @@ def build_spec(model: Transformer, config: TransformerConfig, tokenizers: Tokeni
         **OPTIONS[type(residual)],
         **OPTIONS[type(norm)],
         **OPTIONS[type(feed_forward)],
+        "layernorm_embedding": config.embedding_norm,
     }
     src_positions, tgt_positions = config.encoder_positions, config.decoder_positions
     encoder = transformer_spec.TransformerEncoderSpec(
         config.encoder_layers, **common, **_position_options(src_positions, config.heads.head_dim)
     )
+    decoder_side = config.decoder_side()
     decoder = transformer_spec.TransformerDecoderSpec(
         config.decoder_layers,
-        **common,
-        **_position_options(tgt_positions, config.heads.head_dim),
+        **{**common, "num_heads": decoder_side.num_heads},
+        **_position_options(tgt_positions, decoder_side.heads.head_dim),
         external_pre_post_encoder_layers=isinstance(residual, SandwichNormConfig),
     )
     encoder.scale_embeddings = decoder.scale_embeddings = config.scaled_embeddings
@@ -156,6 +158,8 @@ def build_spec(model: Transformer, config: TransformerConfig, tokenizers: Tokeni
         (decoder, decoder.embeddings, tgt_positions, model.tgt_embedding),
     ):
         embedding.weight = module.table.weight.detach()
+        if config.embedding_norm:
+            _copy_norm(side.layernorm_embedding, module.norm)
         if "position_encodings" in vars(side) and not positions.acts_in_attention:
             side.position_encodings.encodings = tabulate(module.position, num_positions, config.d_model)
     spec = transformer_spec.TransformerSpec(encoder, decoder)
@@ -201,6 +205,7 @@ def _copy_stack(spec: Any, stack: Stack, norm: nn.Module) -> None:
         _copy_linear(layer_spec.self_attention.linear[0], layer.attention.query_key_value)
         _copy_linear(layer_spec.self_attention.linear[1], layer.attention.out, factor)
         position = layer.attention.position
+        layer_spec.self_attention.queries_scale = position.scale(layer.attention.heads.head_dim)
         if isinstance(position, Shaw):
             layer_spec.self_attention.relative_position_keys = position.key.weight.detach()
             layer_spec.self_attention.relative_position_values = position.value.weight.detach()
@@ -208,12 +213,13 @@ def _copy_stack(spec: Any, stack: Stack, norm: nn.Module) -> None:
             max_distance = torch.tensor(position.max_distance, dtype=torch.int32).numpy()
             layer_spec.self_attention.relative_attention_bias = position.table.weight.detach()
             layer_spec.self_attention.relative_attention_max_distance = max_distance
-            layer_spec.self_attention.queries_scale = position.scale(layer.attention.heads.head_dim)
         if isinstance(layer, DecoderLayer):
             sublayers["cross_attention"] = layer_spec.attention
             _copy_linear(layer_spec.attention.linear[0], layer.cross_attention.query)
             _copy_linear(layer_spec.attention.linear[1], layer.cross_attention.key_value)
             _copy_linear(layer_spec.attention.linear[2], layer.cross_attention.out, factor)
+            cross = layer.cross_attention
+            layer_spec.attention.queries_scale = cross.dot_product.position.scale(cross.heads.head_dim)
         _copy_feed_forward(layer_spec.ffn, layer.feed_forward, factor)
         for name, sublayer in sublayers.items():
             residual = getattr(layer, f"{name}_residual")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from mtkit.errors import DataError, UsageError
 from mtkit.importers.architecture import ForeignArchitecture
@@ -43,8 +43,13 @@ class HubClass:
 
     @property
     def has_biases(self) -> bool:
-        """True if its linear layers and its output have biases, which may be 0."""
+        """True if its linear layers have biases, which may be 0."""
         return not isinstance(self.architecture, T5)
+
+    @property
+    def has_output_bias(self) -> bool:
+        """True if its output has a bias, which may be 0."""
+        return type(self.architecture) not in (T5, M2M100)
 
     def settings(self, config: TransformerConfig, *, positions: int = MIN_POSITIONS) -> dict[str, Any]:
         """Keys of config.json for a model; `positions`: size of a table of sinusoids."""
@@ -72,7 +77,7 @@ class HubClass:
                 "tie_word_embeddings": is_tied,
                 "scale_decoder_outputs": is_tied,
             }
-        decoder = config.decoder_side()
+        decoder, is_listed = config.decoder_side(), isinstance(self.architecture, PegasusOfFairseq)
         return {
             **common,
             "encoder_layers": config.encoder_layers,
@@ -88,6 +93,7 @@ class HubClass:
             "scale_embedding": config.scaled_embeddings,
             "share_encoder_decoder_embeddings": config.tied_embeddings == "all",
             "tie_word_embeddings": True,
+            "static_position_embeddings": config.encoder_positions.length_limit is None and not is_listed,
             "max_position_embeddings": config.encoder_positions.length_limit or positions,
         }
 
@@ -95,9 +101,16 @@ class HubClass:
         """The model that the class computes where it is given this one; DataError if it computes none like it."""
         return self.architecture.config(Fields(Path(CONFIG), self.settings(config)))
 
-    def differences(self, config: TransformerConfig) -> dict[str, tuple[Any, Any]]:
-        """The keys that the class computes with another value, with both values, the model's first."""
+    def differences(self, config: TransformerConfig, *, has_bias: bool) -> dict[str, tuple[Any, Any]]:
+        """The keys that the class computes with another value, with both values, the model's first.
+
+        Args:
+            config: of the model.
+            has_bias: whether the bias of its output is not 0.
+        """
         ours, theirs = (self._normal(each) for each in (config, self.computed(config)))
+        if has_bias and not self.has_output_bias:
+            theirs["output_bias"] = "0 alone"
         keys = dict.fromkeys([*ours, *theirs])
         return {key: (ours.get(key), theirs.get(key)) for key in keys if ours.get(key) != theirs.get(key)}
 
@@ -115,6 +128,13 @@ class HubClass:
         return plain
 
 
+class PegasusOfFairseq(M2M100):
+    """The model of M2M-100 with a bias of the output; the table of positions stands in the file of the weights."""
+
+    name: ClassVar[str] = Pegasus.name
+    unused_weights: ClassVar[frozenset[str]] = Pegasus.unused_weights
+
+
 def _gated(names: tuple[str, ...]) -> str:
     """The name of an activation behind `gated-`: there, gelu is its approximation."""
     return "gelu" if "gelu_new" in names else names[0]
@@ -124,6 +144,7 @@ CLASSES = (
     HubClass("PegasusForConditionalGeneration", Pegasus()),
     HubClass("MarianMTModel", Marian()),
     HubClass("M2M100ForConditionalGeneration", M2M100()),
+    HubClass("PegasusForConditionalGeneration", PegasusOfFairseq()),
     HubClass("MBartForConditionalGeneration", MBart()),
     HubClass("BlenderbotForConditionalGeneration", Blenderbot()),
     HubClass("BartForConditionalGeneration", Bart()),
@@ -131,8 +152,8 @@ CLASSES = (
 )
 
 
-def hub_class(config: ModelConfigBase) -> HubClass:
-    """The class that computes a model.
+def hub_class(config: ModelConfigBase, *, has_bias: bool = False) -> HubClass:
+    """The class that computes a model; arguments as of `differences`.
 
     Raises:
         UsageError: none does; the message names the keys in which the nearest class differs, and its values.
@@ -142,7 +163,7 @@ def hub_class(config: ModelConfigBase) -> HubClass:
     differences: dict[HubClass, Mapping[str, tuple[Any, Any]]] = {}
     for each in CLASSES:
         try:
-            differences[each] = each.differences(config)
+            differences[each] = each.differences(config, has_bias=has_bias)
         except (DataError, ValueError):  # such as an activation that a class of T5 has no name for
             continue
         if not differences[each]:

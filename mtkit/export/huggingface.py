@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.search.support import FIXED_TOKENS, options
 from mtkit.text.source_prefix import SourcePrefix
+from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.vocab import SPECIAL_TOKENS
 from mtkit.training.checkpoints.tensor_file import write_tensors
@@ -48,8 +49,12 @@ def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = N
     """
     require_replaceable(folder, EXPORTED)
     loaded = read_translation_model(model).load()
-    kind = hub_class(loaded.metadata.model)
-    vocabularies = Vocabularies.of(loaded, kind)
+    vocabularies = Vocabularies.of(loaded)
+    bias = weights(loaded.model).get("output.bias")
+    has_bias = bias is not None and bool(bias[: own_size(loaded.tokenizers.tgt, vocabularies.marks)].any())
+    kind = hub_class(loaded.metadata.model, has_bias=has_bias)
+    if not kind.has_output_bias:
+        vocabularies = vocabularies.without_added(loaded.tokenizers)
     sample, search = sample_lines(model, loaded, check_file), _one_limit(loaded)
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
         vocabularies.write(temporary, loaded)
@@ -71,6 +76,14 @@ def mark(name: str) -> str:
     return f">>{name}<<"
 
 
+def own_size(tokenizer: Tokenizer, used: Container[int]) -> int:
+    """Number of tokens of a model of another program without those that mtkit added after them."""
+    pieces = tokenizer.model_pieces
+    while pieces[-1] in SPECIAL_TOKENS and len(pieces) - 1 not in used:
+        pieces.pop()
+    return len(pieces)
+
+
 @dataclass(frozen=True)
 class Vocabularies:
     """The tokens of MarianTokenizer.
@@ -89,7 +102,7 @@ class Vocabularies:
     begin: list[int]
 
     @classmethod
-    def of(cls, loaded: LoadedModel, kind: HubClass) -> Vocabularies:
+    def of(cls, loaded: LoadedModel) -> Vocabularies:
         """The tokens of a model.
 
         Raises:
@@ -108,17 +121,18 @@ class Vocabularies:
         marks = {pair.first_ids("src", code)[0]: mark(code) for code in pair.languages}
         marks |= {SourcePrefix(tag=tag).ids(pair)[-1]: mark(tag) for tag in pair.tags}
         marks |= dict.fromkeys(pair.src.before, mark(loaded.metadata.tgt_lang))
-        names = []
-        for side in (pair.src, pair.tgt):
-            pieces = side.model_pieces
-            if not kind.has_biases:  # that exclude the tokens which mtkit has added
-                while pieces[-1] in SPECIAL_TOKENS and len(pieces) - 1 not in marks:
-                    pieces.pop()
-            names.append([marks.get(number, piece) for number, piece in enumerate(pieces)])
-        src, tgt = names
+        src, tgt = (
+            [marks.get(number, piece) for number, piece in enumerate(side.model_pieces)]
+            for side in (pair.src, pair.tgt)
+        )
         has_one = src == tgt and loaded.metadata.model.tied_embeddings != "target"
         start = "".join(marks[number] for number in prefix.ids(pair))
         return cls(src, src if has_one else tgt, marks, start, prefix.tgt_ids(pair))
+
+    def without_added(self, pair: TokenizerPair) -> Vocabularies:
+        """The tokens that the model had before mtkit added its own, which only a bias of the output excludes."""
+        src, tgt = (each[: own_size(side, self.marks)] for each, side in ((self.src, pair.src), (self.tgt, pair.tgt)))
+        return replace(self, src=src, tgt=src if self.is_shared else tgt)
 
     @property
     def is_shared(self) -> bool:
@@ -133,7 +147,7 @@ class Vocabularies:
         vocabularies = {VOCABULARY: self.src, **({} if self.is_shared else {TGT_VOCABULARY: self.tgt})}
         for name, tokens in vocabularies.items():
             write_json(folder / name, {token: number for number, token in enumerate(tokens)})
-        vocab = pair.tgt.vocab
+        vocab, hidden = pair.tgt.vocab, [self.tgt[each] for each in pair.tgt.hidden if each < len(self.tgt)]
         settings = {
             "tokenizer_class": "MarianTokenizer",
             "source_lang": metadata.src_lang,
@@ -141,7 +155,7 @@ class Vocabularies:
             "unk_token": self.tgt[vocab.unk],
             "eos_token": self.tgt[vocab.eos],
             "pad_token": self.tgt[vocab.pad],
-            "extra_special_tokens": list(self.marks.values()),
+            "extra_special_tokens": list(dict.fromkeys([*self.marks.values(), *hidden])),
             "separate_vocabs": not self.is_shared,
             "model_max_length": _positions(loaded),
         }
@@ -169,6 +183,8 @@ def hub_tensors(kind: HubClass, loaded: LoadedModel, vocabularies: Vocabularies)
         if (name := f"model.{side}.embed_positions.weight") in kind.architecture.unused_weights:
             theirs[name] = tabulate(position, _positions(loaded), config.d_model)[:, order].contiguous()
     for names in kind.architecture.weights(kind.computed(config)):
+        if names.ours == "output.bias" and not kind.has_output_bias:  # it is 0
+            continue
         module, _, _ = names.ours.rpartition(".")
         tensor = ours.get(names.ours)
         if tensor is None:
@@ -182,12 +198,8 @@ def hub_tensors(kind: HubClass, loaded: LoadedModel, vocabularies: Vocabularies)
             tensor = tensor[order]  # writes it
         if names.skipped:
             tensor = torch.cat([tensor.new_zeros(names.skipped, tensor.size(1)), tensor])
-        if not names.theirs and tensor.any():
-            raise UsageError(
-                f"model.output_bias: {kind.name} has no bias of the output, and that of the model is not 0"
-            )
-        parts = (tensor / names.scale).chunk(max(1, len(names.theirs)))
-        for key, each in zip(names.theirs, parts, strict=False):
+        parts = (tensor / names.scale).chunk(len(names.theirs))
+        for key, each in zip(names.theirs, parts, strict=True):
             each = each.unsqueeze(0) if key == OUTPUT_BIAS else each
             if not torch.equal(theirs.setdefault(key, each.contiguous()), each):
                 raise UsageError(f"{kind.name} has one tensor {key}, and the model two: {names.ours} differs from it")
@@ -215,7 +227,7 @@ def _special_tokens(tokenizers: TokenizerPair) -> dict[str, Any]:
         "pad_token_id": vocab.pad,
         "eos_token_id": vocab.eos,
         "decoder_start_token_id": vocab.bos,
-        "forced_eos_token_id": None,
+        "forced_eos_token_id": vocab.eos,
     }
 
 

@@ -61,10 +61,13 @@ _COMMON_KINDS: dict[str, tuple[type[Any], ...]] = {
     "decoder_attention": (FullAttentionConfig,),
 }
 
+# of models of other programs, such as T5 and mBART
+_FOREIGN = {"bias", "embedding_norm", "decoder_d_ff", "decoder_num_heads"}
+
 CTRANSLATE2 = SupportedModels(
     "CTranslate2",
     AllowList(
-        ANY_VALUE,
+        ANY_VALUE | _FOREIGN | {"scaled_attention"},
         {
             **_COMMON_KINDS,
             "encoder_positions": _COMMON_POSITIONS,
@@ -76,7 +79,7 @@ CTRANSLATE2 = SupportedModels(
 ONNX = SupportedModels(
     "ONNX",
     AllowList(
-        ANY_VALUE | {"qk_norm", "parallel_sublayers"},
+        ANY_VALUE | _FOREIGN | {"scaled_attention", "qk_norm", "parallel_sublayers"},
         {
             **_COMMON_KINDS,
             "encoder_positions": (*_COMMON_POSITIONS, ALiBiConfig, DeBERTaConfig),

@@ -176,6 +176,7 @@ class Pegasus(BartArchitecture):
 
     def particular_keys(self, fields: Fields) -> dict[str, Any]:
         """See BartArchitecture."""
+        require(fields, {"static_position_embeddings": True})
         return {**_both_positions(SinusoidalConfig(layout="concatenated")), "residual": PreNormConfig()}
 
 

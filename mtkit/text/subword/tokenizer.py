@@ -62,6 +62,7 @@ class Tokenizer:
         languages: by code, the ids of tokens that begin texts of a language in a model of another program.
         before, after: ids of tokens before every text, and between it and the end of sentence, in a model of another
             program of one direction.
+        hidden: ids of further tokens that no text produces, and that texts of translations leave out.
         tag_ids: by name, the ids of tags that have tokens of their own in a model of another program.
         inner_model: the content of its sentencepiece model; None if it has none.
         sentencepiece_model: the same, for other programs; None also if characters stand for bytes in it.
@@ -86,10 +87,12 @@ class Tokenizer:
         self.languages: dict[str, int] = {}
         self.before: list[int] = []
         self.after: list[int] = []
+        self.hidden: list[int] = []
         self.tag_ids: dict[str, int] = {}
         self.inner_model = None if self._is_listed else model
         if isinstance(listed, MappedVocabulary):
             self.before, self.after = listed.token_list.before, listed.token_list.after
+            self.hidden = listed.token_list.hidden
             self.languages, self.tag_ids = listed.token_list.languages, listed.token_list.tags
             self.inner_model = listed.sentencepiece_model
         self.sentencepiece_model = None if self.is_byte_level else self.inner_model

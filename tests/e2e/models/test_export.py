@@ -95,6 +95,9 @@ SUPPORTED = {
     "as Marian": {**both(SinusoidalConfig(layout="concatenated")), "scaled_embeddings": False, "output_bias": True},
     "shared layers": {"encoder_sharing": AllSharedConfig(), "decoder_sharing": AllSharedConfig()},
     "untied": {"tied_embeddings": "none"},
+    "without biases": {"bias": False, "scaled_attention": False},
+    "as mBART": {**both(LearnedConfig(max_length=80)), "embedding_norm": True},
+    "other decoder": {"decoder_d_ff": 40, "decoder_num_heads": 2},
 }
 
 

@@ -69,11 +69,11 @@ def test_an_unlisted_key_must_have_its_default() -> None:
 
 
 @both_targets
-def test_norms_without_an_equivalent_and_changed_products_are_refused(supported: SupportedModels) -> None:
+def test_norms_without_an_equivalent_and_pruned_heads_are_refused(supported: SupportedModels) -> None:
     config = TransformerConfig(
-        d_model=8, num_heads=2, residual=PreNormConfig(norm=BatchNormConfig()), bias=False, scaled_attention=False
+        d_model=8, num_heads=2, residual=PreNormConfig(norm=BatchNormConfig()), value_head_dim=6, cross_heads=[1, 2, 2]
     )
     with pytest.raises(UsageError) as error:
         supported.check(config)
-    for key in ("residual.norm.kind: batch", "bias: False", "scaled_attention: False"):
+    for key in ("residual.norm.kind: batch", "value_head_dim: 6", "cross_heads: [1, 2, 2]"):
         assert f"model.{key}: not supported by {supported.target} export" in str(error.value)
