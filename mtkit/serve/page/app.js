@@ -12,6 +12,7 @@ const WAIT = 150; // milliseconds after a key before the text is sent
 const BLOCK = 2000; // characters of the lines of a request: a long text is shown part by part
 const ANNOUNCED = 1500; // milliseconds of rest before a screen reader is given what has changed
 const MAX_ANNOUNCED = 600; // characters
+const FIRST_FORMATS = [".docx", ".pptx", ".xlsx", ".odt", ".epub", ".html", ".md", ".srt", ".po", ".txt"]; // named at once
 
 let languages = []; // as /languages has them
 let models = []; // as /models has them
@@ -256,7 +257,9 @@ async function start() {
     const names = settings.supportedFilesFormat.map((name) => name.slice(name.lastIndexOf(".")));
     const suffixes = [...new Set(names)];
     byId("file").accept = suffixes.join(",");
-    byId("formats").textContent = t("documents_help", { formats: suffixes.map((each) => each.slice(1)).join(", ") });
+    const first = FIRST_FORMATS.filter((each) => suffixes.includes(each));
+    byId("formats").textContent = t("documents_help", { formats: first.join(" "), more: suffixes.length - first.length });
+    byId("all-formats").textContent = suffixes.join(" ");
     const state = startingState(settings);
     const codes = languages.map(({ code }) => code).sort(byName);
     fill(source, ["auto", ...codes], (code) => (code === "auto" ? t("detect") : nameOf(code)), known(state.source, ["auto", ...codes]) ?? "auto");
