@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -191,8 +191,8 @@ NoiseConfig = SpanCorruptionConfig | BartNoiseConfig | MLMMaskingConfig | Langua
 class CorpusConfig:
     """The text of a system, as sentence pairs or in one language.
 
-    Without weights, every training sample is seen once per epoch. With weights, the corpora are mixed in that
-    proportion, and each corpus is repeated at its own pace.
+    Without weights, every training sample is seen once per epoch. With weights or a temperature, the corpora are mixed
+    in that proportion, and each corpus is repeated at its own pace.
     """
 
     # Code of the source language, such as en.
@@ -213,6 +213,10 @@ class CorpusConfig:
     # Begin each source and each target with a token of its language, `src_lang` and `tgt_lang` of its files, as in
     # M2M-100 and NLLB. Default: false; a model of one direction needs none.
     language_tokens: bool = False
+    # Mix the training corpora in proportion to their numbers of samples to the power of 1 / this, so that small ones,
+    # such as those of rare languages, are read more often (Arivazhagan et al. 2019, https://arxiv.org/abs/1907.05019).
+    # Default: null reads each line once an epoch, so that no line is preferred.
+    sampling_temperature: Annotated[float, Limits(ge=1)] | None = None
     # Limits on the sentence pairs of training and validation text; test sets stay as they are. Default: removes what is
     # hardly a translation, a few lines of most corpora.
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
@@ -240,6 +244,16 @@ class CorpusConfig:
         pairs = ((files.src_lang or self.src_lang, self.language_of_target(files)) for files in self.train)
         return tuple(dict.fromkeys(lang for pair in pairs for lang in pair))
 
+    def weights(self, sizes: Sequence[int]) -> tuple[float, ...]:
+        """Proportion in which the training corpora are mixed; empty: every sample is read once an epoch.
+
+        Args:
+            sizes: samples of each corpus.
+        """
+        if self.sampling_temperature is not None:
+            return tuple(size ** (1 / self.sampling_temperature) for size in sizes)
+        return tuple(files.weight for files in self.train if files.weight is not None)
+
     @property
     def requires_tag(self) -> bool:
         """True if every training corpus has a tag, so that the model never reads a source without one."""
@@ -261,6 +275,8 @@ class CorpusConfig:
             raise ValueError(
                 f"train.{missing}.weight: missing, while another training corpus has one; give all a weight, or none"
             )
+        if any(weighted) and self.sampling_temperature is not None:
+            raise ValueError("sampling_temperature: mixes the corpora, and so do their weights; omit one of them")
 
     def _check_tags(self) -> None:
         try:

@@ -93,12 +93,11 @@ def build_loader(
     Raises:
         RecipeError, DataError: as `Loader`.
     """
-    weights = tuple(files.weight for files in recipe.corpus.train if files.weight is not None)
     training, corpora = recipe.training, corpora_with_noise(recipe, recipe.corpus.train, stores, tokenizers)
     return Loader(
         corpora,
         tokenizers,
-        weights=weights,
+        weights=recipe.corpus.weights(list(map(len, stores))),
         seed=training.seed,
         batch_tokens=training.resolved_batch_tokens,
         micro_batches=training.micro_batches,

@@ -52,19 +52,24 @@ class PreparedCorpora:
         )
         return num_tgt / num_src
 
-    def multi_sentence_share(self, weights: Sequence[float | None]) -> float:
+    @property
+    def sizes(self) -> list[int]:
+        """Samples of each training corpus."""
+        return list(map(len, self.train))
+
+    def multi_sentence_share(self, weights: Sequence[float]) -> float:
         """Share of the training sources that have several sentences, from at most SHARE_SAMPLE of each corpus.
 
         Args:
-            weights: of the corpora in the training; None counts the lines.
+            weights: of the corpora in the training; empty: their numbers of lines.
         """
         from mtkit.text.sentences import sentence_ends  # its patterns take long to compile
 
         counts = []
-        for store, weight in zip(self.train, weights, strict=True):
+        for store, weight in zip(self.train, weights or self.sizes, strict=True):
             sample = range(0, len(store), -(-len(store) // SHARE_SAMPLE))
             count = sum(next(sentence_ends(store.text("src", each)), None) is not None for each in sample)
-            counts.append((weight or len(store), count / len(sample)))
+            counts.append((weight, count / len(sample)))
         return sum(weight * share for weight, share in counts) / sum(weight for weight, _ in counts)
 
 

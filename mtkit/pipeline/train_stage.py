@@ -88,7 +88,7 @@ def model_metadata(recipe: Recipe, tokenizers: TokenizerPair, corpora: PreparedC
         src_lang=corpus.src_lang,
         tgt_lang=corpus.tgt_lang,
         max_source_length=max(corpora.max_source_length, *read_before, 0),
-        multi_sentence_share=round(corpora.multi_sentence_share([files.weight for files in corpus.train]), 4),
+        multi_sentence_share=round(corpora.multi_sentence_share(corpus.weights(corpora.sizes)), 4),
         length_ratio=round(corpora.length_ratio, 4),
         tokenizer=tokenizers.config,
         tags=list(tokenizers.tags),

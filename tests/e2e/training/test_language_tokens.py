@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
+from mtkit.corpus.order.order import DataOrder
 from mtkit.model_folder.folder import read_metadata
 from mtkit.pipeline import stages
 from mtkit.recipe.recipe import load_recipe
@@ -275,3 +276,14 @@ def test_additions_that_are_refused(
     assert entry.execute(["finetune", str(folder / "run"), *text, "-o", str(tmp_path / "run"), *words]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.whole
+def test_the_temperature_reaches_the_order_of_the_corpora(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = []
+    monkeypatch.setattr("mtkit.corpus.order.loader.DataOrder", lambda *args: orders.append(args) or DataOrder(*args))
+    words = ["train", str(folder / "toy.yaml"), "--run-dir", str(tmp_path / "run"), "corpus.sampling_temperature=2"]
+    assert entry.execute([*words, "corpus.train.1.limit=21", "training.max_updates=1", "corpus.valid=null"]) == 0
+    assert {args[2] for args in orders} == {(84**0.5, 21**0.5, 84**0.5)}

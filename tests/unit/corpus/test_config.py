@@ -28,6 +28,17 @@ def test_weights_for_all_or_none():
         read(train=[files | {"weight": 2}, files])
 
 
+def test_a_temperature_prefers_small_corpora():
+    files, sizes = {"src": "a", "tgt": "b"}, [32_000, 1_000]
+    assert read(train=[files, files]).weights(sizes) == ()
+    assert read(train=[files | {"weight": 2}, files | {"weight": 1}]).weights(sizes) == (2, 1)
+    for temperature, ratio in ((1, 32), (5, 2)):
+        large, small = read(train=[files, files], sampling_temperature=temperature).weights(sizes)
+        assert large / small == pytest.approx(ratio)
+    with pytest.raises(RecipeError, match="and so do their weights; omit one of them"):
+        read(train=[files | {"weight": 2}], sampling_temperature=2)
+
+
 @pytest.mark.parametrize(
     "bad",
     [{"train": []}, {"test": {"../up": {"src": "a", "tgt": "b"}}}, {"train": [{"src": "a", "tgt": "b", "weight": 0}]}],
