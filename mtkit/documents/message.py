@@ -14,10 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from mtkit.text.marked import Mark, Marked, join_marked
-from mtkit.text.spans import is_spaced
+from mtkit.text.spans import begins_message, is_spaced
 
 _BRANCHES = r"plural|select|selectordinal"
-_BEGINNING = re.compile(rf"\{{\s*[\w.-]+\s*,\s*(?:{_BRANCHES}|choice)\s*,")
 _HEAD = re.compile(r"\{\s*[\w.-]+\s*(?:\}|,\s*(?P<type>\w+)\s*(?:\}|(?P<style>,)))")
 _OFFSET = re.compile(r"\s*(?:offset\s*:\s*-?\d+\s)?")
 _SELECTOR = re.compile(r"\s*(?:=-?\d+(?:\.\d+)?|[^\s{}=,'#]+)\s*\{")
@@ -219,11 +218,6 @@ def _spaced(pieces: list[Marked], last: str, *, is_last: bool) -> list[Marked]:
     if is_inside or not final.text.endswith(_SPACES) or any(m.offset == len(final.text) for m in final.marks):
         return pieces
     return [Marked(final.text[-1]), *pieces[:-1], Marked(final.text[:-1], final.marks)]
-
-
-def begins_message(text: str) -> bool:
-    """Return whether a text has what begins an argument with branches."""
-    return _BEGINNING.search(text) is not None
 
 
 def read_message(source: Marked) -> Message:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from mtkit.documents.format import DocumentFormat
 from mtkit.documents.formats.plain import PlainText
-from mtkit.documents.message import begins_message
 from mtkit.documents.translate import DocumentReport, PendingStretch, finish_stretch
 from mtkit.documents.unit import StretchError
 from mtkit.errors import MtkitError
@@ -28,7 +27,7 @@ from mtkit.text.language import rank_languages
 from mtkit.text.language_tags import language_name, match_language, normal_code
 from mtkit.text.normalise import plain
 from mtkit.text.sentences import split_sentences
-from mtkit.text.spans import needs_translation
+from mtkit.text.spans import begins_message, needs_translation
 from mtkit.translate.segments import space_between
 
 AUTO = "auto"  # source of a request whose language is to be detected

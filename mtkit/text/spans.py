@@ -61,6 +61,7 @@ _CODE = re.compile(
     r"|&#?\w{1,32};",
     re.ASCII,
 )
+_MESSAGE = re.compile(r"\{\s*[\w.-]+\s*,\s*(?:plural|select|selectordinal|choice)\s*,")
 # a number may be a part of a word, and what looks like a tag may be a text in angle brackets
 _TAGS = "a|abbr|b|br|code|div|em|h[1-6]|hr|i|img|input|kbd|li|ol|p|pre|q|s|small|span|strong|su[bp]|t[dhr]|u|ul|wbr"
 _MAY_BE_TEXT = re.compile(rf"(?i:<(?!(?:{_TAGS})>)[a-z]+>)")
@@ -134,6 +135,11 @@ def needs_translation(text: str) -> bool:
             end = span.end
     rest = "".join([*parts, text[end:]])
     return any(map(str.isalpha, _CODE.sub("", rest)))
+
+
+def begins_message(text: str) -> bool:
+    """Return whether a text has what begins an argument with branches of an ICU message."""
+    return "{" in text and _MESSAGE.search(text) is not None
 
 
 def _foreign_words(text: str, taken: list[Span]) -> list[Span]:

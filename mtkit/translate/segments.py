@@ -13,7 +13,7 @@ from typing import Any
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.normalise import NO_SPACE, SPACE_MARK, OuterSpace, outer_space, speaker_dash
-from mtkit.text.spans import find_spans, is_in_capitals, lower_capitals, to_capitals
+from mtkit.text.spans import begins_message, find_spans, is_in_capitals, lower_capitals, needs_translation, to_capitals
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.translate.alignment import Replacement, moved_pairs, word_links
@@ -78,7 +78,7 @@ def split_lines(
     sentences: bool | None = False,
     removes: bool = False,
 ) -> Iterator[Segment]:
-    """Split lines into segments; a blank line has none. The dash of a speaker stays before its line.
+    """Split lines into segments; a blank line and one that is left have none. A speaker's dash stays before its line.
 
     Args:
         lines: with constraints as ids, see `tokenize_constraints`.
@@ -88,7 +88,8 @@ def split_lines(
             included or excluded; a prefix is that of the first segment. None: no line is split.
         split: False splits no line that is too long; such lines are flagged.
         sentences: every sentence becomes a segment; None: in lines of several sentences without constraints.
-        removes: a line that is not too long without its spans is read without them.
+        removes: a line that is not too long without its spans is read without them, and one is left as it is that has
+            letters in spans alone, or begins as a message of ICU, whose branches are texts of their own.
     """
     split = split and max_length is not None
     max_length = sys.maxsize if max_length is None else max_length
@@ -111,7 +112,7 @@ def split_lines(
         # where every sentence is a segment, white space at the ends is no part of one
         return not (sentences and line.text != line.text.strip()) and next(sentence_ends(line.text), None) is None
 
-    sources = list(_read_lines(lines, first, tokenizers))
+    sources = list(_read_lines(lines, first, tokenizers, leaves=removes))
     whole = [line for line in sources if is_whole(line)]
     read = tokenizers.read("src", [line.text for line in whole])
     ids_of = {line.number: ids for line, ids in zip(whole, read, strict=True)}
@@ -151,7 +152,13 @@ class _SourceLine:
     is_in_capitals: bool
 
 
-def _read_lines(lines: Sequence[Line], first: int, tokenizers: TokenizerPair) -> Iterator[_SourceLine]:
+def _is_left(line: Line) -> bool:
+    text = text_of(line)
+    is_free = isinstance(line, str) or not line.request.is_constrained
+    return is_free and (begins_message(text) or (not needs_translation(text) and any(map(str.isalpha, text))))
+
+
+def _read_lines(lines: Sequence[Line], first: int, tokenizers: TokenizerPair, *, leaves: bool) -> Iterator[_SourceLine]:
     for number, line in enumerate(lines, start=first):
         text, space = text_of(line), NO_SPACE
         request = UNCONSTRAINED if isinstance(line, str) else line.request
@@ -162,7 +169,7 @@ def _read_lines(lines: Sequence[Line], first: int, tokenizers: TokenizerPair) ->
             dash = speaker_dash(text)
             space, text = OuterSpace(space.before + dash, space.after), text[len(dash) :]
             in_capitals = tokenizers.config.robustness > 0 and is_in_capitals(text)
-        if text and not text.isspace():
+        if text and not text.isspace() and not (leaves and _is_left(line)):
             text = lower_capitals(text) if in_capitals else text
             yield _SourceLine(number, text, space, length, request, in_capitals)
 
@@ -392,8 +399,13 @@ class LineMerger:
             # the tokenizer puts a mark before the first word; it is no space of the text
             tokens += [token.removeprefix(SPACE_MARK) if i == 0 else token for i, token in enumerate(new)]
 
-    def translation(self, penalty: LengthPenalty) -> Translation:
-        """The translation of the line; empty for a blank line."""
+    def translation(self, penalty: LengthPenalty, source: Line) -> Translation:
+        """The translation of the line; empty for a blank line, and the line itself if it is left."""
+        if self._first is None and not self._num_segments and _is_left(source):
+            hyp, flags = collapse_newlines(text_of(source)), ("message",) if begins_message(text_of(source)) else ()
+            return Translation(
+                line=self.line, hyp=hyp, nbest=(Alternative(hyp=hyp, score=0.0, log_prob=0.0),), flags=flags
+            )
         if self._first is None:
             return Translation(line=self.line, hyp="")
         hyp, log_prob = "".join(self._hyp) + self._trailing_space, sum(self._log_probs)

@@ -23,7 +23,7 @@ FLAGS = {  # what was noticed in a line or in a text of a document; in the order
     "excluded": "with an excluded text",  # because the included texts left no other choice
     "missing": "without a URL, placeholder, name or other text of the source",
     "numbers": "with other numbers than the source",
-    "message": "not translated, an unreadable message of ICU",  # only in documents
+    "message": "not translated, a message of ICU",  # of lines; in documents one that cannot be read
     "terms": "without an allowed form of a term",
 }
 FIDELITY_FLAGS = ("missing", "numbers", "terms")  # those that each of several alternatives has by itself

@@ -203,7 +203,7 @@ class Translator:
             done = [segment for segment in group if segment.line < end.line]
             for segment in done:
                 while merger.line < segment.line:
-                    yield merger.translation(penalty)
+                    yield merger.translation(penalty, lines[merger.line - first])
                     merger = LineMerger(merger.line + 1, self.tokenizers)
                 merger.add(segment)
             if done and self.options.report_progress is not None:
@@ -211,7 +211,7 @@ class Translator:
                 if length > MAX_CHUNK:
                     self.options.report_progress(merger.line, done[-1].end, length)
         while merger.line < end.line:
-            yield merger.translation(penalty)
+            yield merger.translation(penalty, lines[merger.line - first])
             merger = LineMerger(merger.line + 1, self.tokenizers)
         if end.error is not None:
             raise end.error

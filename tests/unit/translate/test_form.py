@@ -14,6 +14,7 @@ from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.weights import weights
+from mtkit.translate.lines import ConstrainedLine
 from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.score import score_lines
 from tests.unit.text.test_plain import VARIANTS
@@ -47,6 +48,26 @@ def test_outer_white_space_is_restored(tokenizers, max_source_length):
         f"{hyp} ",
         "",
     ]
+
+
+LEFT = ["https://example.com/the-dog", "a@b.c", "{{name}}: %s", "<%= x %> /usr/lib/x.so", "foo_bar"]
+MESSAGE = "{n, plural, one {# dog} other {# dogs}}"
+
+
+@pytest.mark.parametrize("max_source_length", [None, 4])
+def test_a_line_without_words_is_copied_and_a_message_left_and_flagged(tokenizers, max_source_length):
+    model = translator(tokenizers, max_source_length=max_source_length)
+    lines = ["the dog", *LEFT, "", f"see {MESSAGE}", "12 3", "a cat"]
+    first, *found, digits, last = model.translate(lines)
+    assert [each.hyp for each in found] == lines[1:-2]
+    assert [each.flags for each in found] == [*((),) * 6, ("message",)]
+    assert [each.line for each in found] == [*range(2, 9)]
+    assert [first.hyp, digits.hyp, last.hyp] == model.translate_lines(["the dog", "12 3", "a cat"])
+    assert digits.tokens
+    free = model.varied(options=replace(model.options, restore=False))
+    assert all(each.tokens for each in free.translate([*LEFT, MESSAGE]))
+    (constrained,) = model.translate([ConstrainedLine(text=LEFT[0], prefix="dog")])
+    assert constrained.hyp.startswith("dog")
 
 
 def test_a_line_in_capitals_is_translated_in_lower_case_and_written_in_capitals(tokenizers):
