@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import itertools
 import posixpath
+import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from mtkit.documents.format import DocumentFormat
-from mtkit.documents.markup import XmlCheck, XmlError
+from mtkit.documents.markup import XmlCheck, XmlError, escape_xml
 from mtkit.documents.reading import CHUNK
 from mtkit.errors import DataError
 
 MAX_PART = 1 << 26  # bytes of a part without compression
 MAX_SIZE = 1 << 30  # of all members
 _TOO_LARGE = f"content of more than {MAX_PART >> 20} MiB of text or {MAX_SIZE >> 30} GiB in all; is this a zip bomb?"
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _CONTENT_TYPES = "[Content_Types].xml"
 
 
@@ -40,6 +42,11 @@ class ZippedXml(DocumentFormat):
             DataError: it is no archive of this format.
         """
         raise NotImplementedError
+
+    def stretches(self, chunks: Iterable[str]) -> Iterator[str]:
+        """A part, in which references replace CDATA sections."""
+        for stretch in super().stretches(chunks):
+            yield _CDATA.sub(lambda match: escape_xml(match[1]), stretch)
 
     @contextmanager
     def open_archive(self, path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, str | None]]]:

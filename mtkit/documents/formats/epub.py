@@ -23,6 +23,7 @@ class Epub(ZippedXml, Html):
     suffixes = (".epub",)
     is_xml = False  # pages with entities of HTML are read, as by readers of books
     title = "book in the EPUB format"
+    stretches = Html.stretches  # CDATA sections of pages are of scripts and styles
 
     def parts(self, path: Path, archive: zipfile.ZipFile) -> dict[str, str | None]:
         """The pages in the order of the manifests."""

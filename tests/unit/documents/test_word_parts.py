@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import random
 import re
@@ -19,15 +20,21 @@ SEEDS = seeds(20, 220)
 
 
 def changed(seed: int) -> bytes:
-    """A document of python-docx whose main part has another name, or another prefix of the namespace."""
+    """A document of python-docx with another name of its main part, another prefix of the namespace, CDATA sections."""
     rng = random.Random(seed)
     contents = members(Writer(seed).make_docx())
+
+    def section(match: re.Match[bytes]) -> bytes:
+        text = html.unescape(match[2].decode())
+        return f"{match[1].decode()}<![CDATA[{text}]]>".encode() if rng.random() < 0.3 else match[0]
+
     main, prefix = rng.choice(["document", "document2", "Main"]), rng.choice(["w", "ns0", "x.y-1"])
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in contents.items():
             text = content
             if name == "word/document.xml":
+                text = re.sub(rb"(<w:t(?: [^<>]*)?>)([^<]*)(?=</w:t>)", section, text)
                 text = re.sub(rb"(</?|\s)w:", rf"\g<1>{prefix}:".encode(), text).replace(
                     b"xmlns:w=", f"xmlns:{prefix}=".encode()
                 )
