@@ -233,6 +233,10 @@ class CorpusConfig:
         """Language of the targets of a corpus."""
         return files.tgt_lang or self.tgt_lang
 
+    def languages_of(self, files: CorpusFiles) -> tuple[str, str]:
+        """Languages of the sources and of the targets of a corpus."""
+        return files.src_lang or self.src_lang, self.language_of_target(files)
+
     @property
     def tags(self) -> tuple[str, ...]:
         """Tags of the training corpora, in order of appearance."""
@@ -241,8 +245,7 @@ class CorpusConfig:
     @property
     def languages(self) -> tuple[str, ...]:
         """Languages of the training corpora, in order of appearance."""
-        pairs = ((files.src_lang or self.src_lang, self.language_of_target(files)) for files in self.train)
-        return tuple(dict.fromkeys(lang for pair in pairs for lang in pair))
+        return tuple(dict.fromkeys(lang for files in self.train for lang in self.languages_of(files)))
 
     def weights(self, sizes: Sequence[int]) -> tuple[float, ...]:
         """Proportion in which the training corpora are mixed; empty: every sample is read once an epoch.
@@ -301,8 +304,7 @@ class CorpusConfig:
         if not self.language_tokens:
             return
         for place, files in self._held_out():
-            stated = {"src_lang": files.src_lang or self.src_lang, "tgt_lang": self.language_of_target(files)}
-            for key, lang in stated.items():
+            for key, lang in zip(("src_lang", "tgt_lang"), self.languages_of(files), strict=True):
                 if lang not in self.languages:
                     raise ValueError(
                         f"{place}.{key}: {lang!r} is the language of no training corpus; they have "

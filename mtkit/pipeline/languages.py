@@ -156,7 +156,7 @@ def likely_mistakes(corpus: CorpusConfig) -> list[str]:
     """
     sentences: list[str] = []
     known: list[tuple[ParallelFiles | TrainParallelFiles, list[list[str]]]] = []  # training files and their text
-    for place, files, tgt_lang in _pairs(corpus):
+    for place, files in _pairs(corpus):
         texts = [list(itertools.islice(read_lines(path), CLASSIFIED_LINES)) for path in (files.src, files.tgt)]
         if files.src == files.tgt or texts[0] == texts[1]:
             sentences.append(f"{place}: {files.src} and {files.tgt} are the same text; a model learns to copy it")
@@ -164,7 +164,7 @@ def likely_mistakes(corpus: CorpusConfig) -> list[str]:
             forbid_shifted_lines(files.src, files.tgt)
         if texts[0] != texts[1] and files.tag is None and files.prefix is None and min(map(len, texts)) >= MIN_LINES:
             guesses = [language_of_text(lines) for lines in texts]
-            sentences += _language_mistakes(place, files, guesses, [corpus.src_lang, tgt_lang])
+            sentences += _language_mistakes(place, files, guesses, corpus.languages_of(files))
         if isinstance(files, TrainParallelFiles):
             known.append((files, texts))
         elif train := next((each for each, lines in known if _begins_with(lines, texts)), None):
@@ -175,16 +175,16 @@ def likely_mistakes(corpus: CorpusConfig) -> list[str]:
     return sentences
 
 
-def _pairs(corpus: CorpusConfig) -> Iterator[tuple[str, ParallelFiles | TrainParallelFiles, str]]:
-    """Yield the key of each pair of files, the pair, and its target language."""
+def _pairs(corpus: CorpusConfig) -> Iterator[tuple[str, ParallelFiles | TrainParallelFiles]]:
+    """Yield the key of each pair of files, and the pair."""
     for number, train in enumerate(corpus.train):
         if isinstance(train, TrainParallelFiles):
-            yield f"corpus.train.{number}", train, corpus.tgt_lang
+            yield f"corpus.train.{number}", train
     place = "corpus.valid.{}" if isinstance(corpus.valid, list) else "corpus.valid"
     named = [(place.format(number), each) for number, each in enumerate(corpus.valid_sets)]
     for place, files in [*named, *((f"corpus.test.{name}", each) for name, each in corpus.test.items())]:
         if isinstance(files, ParallelFiles):
-            yield place, files, corpus.language_of_target(files)
+            yield place, files
 
 
 def _begins_with(known: list[list[str]], texts: list[list[str]]) -> bool:
@@ -193,7 +193,7 @@ def _begins_with(known: list[list[str]], texts: list[list[str]]) -> bool:
 
 
 def _language_mistakes(
-    place: str, files: ParallelFiles | TrainParallelFiles, guesses: list[str | None], stated: list[str]
+    place: str, files: ParallelFiles | TrainParallelFiles, guesses: list[str | None], stated: tuple[str, str]
 ) -> list[str]:
     """Return a sentence about each side that looks like another language than the recipe states.
 
@@ -204,11 +204,11 @@ def _language_mistakes(
     src, tgt = guesses
     if src is not None and tgt is not None and [src, tgt] == codes[::-1] and src != tgt:
         raise DataError(
-            f"{place}: {files.src} looks like {src} and {files.tgt} like {tgt}, but corpus.src_lang is {stated[0]} and "
-            f"the target language {stated[1]}; exchange src and tgt there, or the languages"
+            f"{place}: {files.src} looks like {src} and {files.tgt} like {tgt}, but its languages are {stated[0]} and "
+            f"{stated[1]} (src_lang and tgt_lang, there or of corpus); exchange src and tgt there, or the languages"
         )
-    has_own = isinstance(files, ParallelFiles) and files.tgt_lang is not None
-    keys = ("corpus.src_lang", f"{place}.tgt_lang" if has_own else "corpus.tgt_lang")
+    own = {"src_lang": files.src_lang, "tgt_lang": files.tgt_lang}
+    keys = [f"corpus.{key}" if lang is None else f"{place}.{key}" for key, lang in own.items()]
     return [
         f"{place}: the text of {path} looks like {guess}, not {language}; set {key}, or check the file"
         for path, key, guess, code, language in zip((files.src, files.tgt), keys, guesses, codes, stated, strict=True)

@@ -253,7 +253,7 @@ def test_texts_and_scores_are_those_of_transformers(trained_models: Models, beam
 def test_a_cut_vocabulary_translates_as_before(trained_models: Models, tmp_path: Path) -> None:
     """Greedy, lines and translations of whose tokens none was cut; near-ties aside, all are the same."""
     text = tmp_path / "text"
-    text.write_text("".join(f"{line}\n" for name in ("train.en", "train.de") for line in lines(name, 40)))
+    text.write_text("".join(f"{line}\n" for name in ("train.en", "train.de") for line in lines(name, 100)))
     words = ["compress", str(trained_models.imported), "-o", str(tmp_path / "cut"), "--text", str(text)]
     metadata = read_metadata(trained_models.imported)
     languages = [metadata.src_lang, metadata.tgt_lang]
@@ -265,17 +265,15 @@ def test_a_cut_vocabulary_translates_as_before(trained_models: Models, tmp_path:
         for path in (trained_models.imported, tmp_path / "cut")
     )
     kept = set(after.tokenizers.tgt.model_pieces)
-    assert len(kept) < 0.9 * before.tokenizers.tgt.vocab.size
+    assert len(kept) < 0.95 * before.tokenizers.tgt.vocab.size
     src = lines("test.en", 200)
-    hyps = before.translate_lines(src)
+    hyps = list(before.translate(src))
     names = [
-        {*before.tokenizers.src.ids_to_tokens(src_ids), *before.tokenizers.tgt.ids_to_tokens(hyp_ids)}
-        for src_ids, hyp_ids in zip(
-            before.tokenizers.encode("src", src), before.tokenizers.encode("tgt", hyps), strict=True
-        )
+        {*before.tokenizers.src.ids_to_tokens(ids), *hyp.tokens}
+        for ids, hyp in zip(before.tokenizers.encode("src", src), hyps, strict=True)
     ]
     compared = [number for number, tokens in enumerate(names) if tokens <= kept]
-    assert len(compared) > 20
+    assert len(compared) > 10
     found = after.translate_lines([src[number] for number in compared])
-    same = sum(hyp == hyps[number] for hyp, number in zip(found, compared, strict=True))
+    same = sum(hyp == hyps[number].hyp for hyp, number in zip(found, compared, strict=True))
     assert same >= 0.99 * len(compared)

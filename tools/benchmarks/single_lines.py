@@ -76,9 +76,7 @@ def peer_way(model: Path, exported: Path, beam_size: int) -> Callable[[str], obj
     return translate
 
 
-def medians(
-    ways: Mapping[str, Callable[[str], object]], lines: Sequence[str], rounds: int
-) -> dict[str, float]:
+def medians(ways: Mapping[str, Callable[[str], object]], lines: Sequence[str], rounds: int) -> dict[str, float]:
     """Median of each over the lines, ms of processor time, the least of the rounds for each line."""
     least = {name: [math.inf] * len(lines) for name in ways}
     for line in lines[:WARM_UP]:

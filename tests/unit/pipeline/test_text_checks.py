@@ -53,6 +53,16 @@ def test_files_with_a_tag_may_be_in_any_direction(corpus) -> None:
     assert likely_mistakes(replace(corpus, train=both, valid=tagged, test={})) == []
 
 
+def test_files_have_their_own_languages(corpus) -> None:
+    files = corpus.train[0]
+    back = replace(files, src=files.tgt, tgt=files.src, src_lang="de", tgt_lang="en")
+    assert likely_mistakes(replace(corpus, train=[files, back], test={})) == []
+    with pytest.raises(DataError, match=r"^corpus\.train\.1: .* but its languages are de and en "):
+        likely_mistakes(replace(corpus, train=[files, replace(files, src_lang="de", tgt_lang="en")]))
+    (sentence, *_) = likely_mistakes(replace(corpus, train=[replace(back, src_lang="nl")]))
+    assert sentence.endswith("train.de looks like de, not nl; set corpus.train.0.src_lang, or check the file")
+
+
 def test_another_language_is_reported(corpus) -> None:
     sentences = likely_mistakes(replace(corpus, src_lang="fr"))
     assert [each.partition(":")[0] for each in sentences] == ["corpus.train.0", "corpus.valid", "corpus.test.t"]

@@ -50,8 +50,6 @@ class Trial:
     attempt: Callable[[], Ending]
 
 
-
-
 @dataclass(frozen=True)
 class Failure:
     """A trial that broke a promise."""
