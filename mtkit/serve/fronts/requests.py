@@ -179,14 +179,16 @@ async def admit(request: Request, clients: Clients, *, lists: Sequence[str] = ()
         RequestError: the body is not what its type says, the key is missing or wrong, or the client asks too often.
     """
     address = "" if request.client is None else request.client.host  # a proxy's client, if the proxy is trusted
-    body, key = body_of(request), request.query_params.get("api_key") or None
+    pairs: list[tuple[str, Any]] = []
+    if request.scope["query_string"]:  # reading an empty one takes time
+        pairs = list(request.query_params.multi_items())
+    body, key = body_of(request), dict(pairs).get("api_key") or None
     scheme, _, value = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() in ("deepl-auth-key", "bearer") and value.strip():
         key = value.strip()
     is_known = key is not None or not clients.needs_key
     client = await clients.admit(key, address) if is_known else address
     body.set_client(client, is_known=is_known)
-    pairs: list[tuple[str, Any]] = list(request.query_params.multi_items())
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     content = b""
     if kind == "multipart/form-data":
