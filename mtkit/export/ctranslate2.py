@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.equivalence import check_equivalence, lost_settings, sample_lines, stated
 from mtkit.export.supported_models import CTRANSLATE2
+from mtkit.export.usage import ctranslate2_usage, write_card
 from mtkit.inference.support import ComputeType
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
@@ -110,6 +111,7 @@ def convert(model: Path, folder: Path, *, check_file: Path | None = None) -> str
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
         with translate_write_errors(temporary):
             spec.save(str(temporary))
+        write_card(temporary, loaded, "ctranslate2", ctranslate2_usage(loaded, adds_eos=adds_eos(tokenizers)))
         write_metadata(temporary / EXPORTED, metadata, tokenizers)
         return check_equivalence(loaded, CTranslate2Runner(temporary, tokenizers), sample)
 

@@ -124,8 +124,12 @@ def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: Sampl
             f"{loaded.folder}: the exported model translates differently: {summary}; nothing was written\n"
             f"source: {sample.lines[numbers[first]]}\nmtkit: {ours}\nexported: {theirs}"
         )
-    # what mtkit does with the text before the tokenizer, and the other program does not
-    tokenizer, sentences = loaded.metadata.tokenizer, [summary]
+    return "\n".join([summary, *text_notes(loaded)])
+
+
+def text_notes(loaded: LoadedModel) -> list[str]:
+    """Sentences about what mtkit does with a text before and after its tokenizers, and another program does not."""
+    tokenizer, sentences = loaded.metadata.tokenizer, list[str]()
     if tokenizer.normaliser != "none":
         sentences.append(
             f"normaliser {tokenizer.normaliser} is not part of the export: give the other program text with single "
@@ -143,7 +147,7 @@ def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: Sampl
             "copy tokens: mtkit replaces URLs, numbers and others by reserved tokens, and these by the spans in the "
             "translation; the other program does not (mtkit/text/copy_tokens.py)"
         )
-    return "\n".join(sentences)
+    return sentences
 
 
 def stated(search: SearchConfig, keys: Iterable[str]) -> str:

@@ -19,13 +19,14 @@ from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.ctranslate2 import tabulate
 from mtkit.export.equivalence import SampleLines, check_equivalence, lost_settings, sample_lines, usual_prefix
 from mtkit.export.hub_classes import MIN_POSITIONS, HubClass, hub_class
+from mtkit.export.usage import transformers_usage, write_card
 from mtkit.importers.bart import MARIAN_MODELS, OUTPUT_BIAS, TGT_VOCABULARY
 from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS, TOKENIZER_SETTINGS
 from mtkit.importers.vocabulary import VOCABULARY
 from mtkit.io.files import atomic_folder, write_bytes, write_json
 from mtkit.io.lock import OutputLock
 from mtkit.layers.config import SinusoidalConfig
-from mtkit.model_folder.config_file import CONFIG, EXPORTED, MODEL_CARD, require_replaceable
+from mtkit.model_folder.config_file import CONFIG, EXPORTED, require_replaceable
 from mtkit.model_folder.folder import LoadedModel, write_metadata
 from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.search.config import MaxLength, SearchConfig
@@ -61,7 +62,10 @@ def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = N
         write_json(temporary / CONFIG, _config(kind, loaded, vocabularies))
         write_json(temporary / GENERATION, generation_settings(search, loaded.tokenizers, vocabularies))
         write_tensors(temporary / SAFETENSORS, hub_tensors(kind, loaded, vocabularies))
-        write_bytes(temporary / MODEL_CARD, (loaded.folder / MODEL_CARD).read_bytes())
+        begin = [vocabularies.tgt[token] for token in vocabularies.begin]
+        write_card(
+            temporary, loaded, "transformers", transformers_usage(vocabularies.start, begin[0] if begin else None)
+        )
         write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
         runner = TransformersRunner(temporary, loaded.tokenizers, vocabularies)
         runner.check_tokenizer(sample)

@@ -18,6 +18,7 @@ from mtkit.corpus.order.batch import Source
 from mtkit.errors import require_extra
 from mtkit.export.equivalence import check_equivalence, lost_settings, sample_lines
 from mtkit.export.supported_models import ONNX
+from mtkit.export.usage import onnx_usage, write_card
 from mtkit.io.files import atomic_folder, translate_write_errors
 from mtkit.io.lock import OutputLock
 from mtkit.layers.attention import CrossAttention
@@ -144,6 +145,7 @@ def export_onnx(model: Path, folder: Path, *, check_file: Path | None = None) ->
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
         with translate_write_errors(temporary):
             _trace(loaded.model, temporary)
+        write_card(temporary, loaded, "onnx", onnx_usage(loaded))
         write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
         result = check_equivalence(loaded, OnnxRunner(temporary, loaded.tokenizers), sample)
     return "\n".join([result, *lost_settings("onnx", "a program that runs the ONNX model", loaded.metadata.search)])

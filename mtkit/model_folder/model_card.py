@@ -89,14 +89,36 @@ def _head(metadata: ModelMetadata, report: Mapping[str, Any]) -> list[str]:
     """The head in YAML that hubs of models read; texts are quoted as in JSON."""
     languages = list(dict.fromkeys([metadata.src_lang, metadata.tgt_lang]))
     metrics = [each for each in METRICS if any(each in scores for scores in report.get("test", {}).values())]
+    own = "language model" if metadata.is_language_model else "translation"
     fields: dict[str, Any] = {
-        "language": languages[-1:] if metadata.is_language_model else languages,
+        "library_name": "mtkit",
+        "pipeline_tag": None if metadata.is_language_model else own,
+        "language": languages[-1:] if metadata.is_language_model else metadata.languages or languages,
         "license": metadata.licence,
         "base_model": metadata.base_model,
-        "tags": ["mtkit", *([] if metadata.is_language_model else ["translation"])],
+        "tags": ["mtkit", *([] if metadata.is_language_model else [own])],
         "metrics": metrics,
+        "model-index": _results(metadata, report),
     }
     return ["---", *(f"{key}: {json.dumps(value)}" for key, value in fields.items() if value), "---", ""]
+
+
+def _results(metadata: ModelMetadata, report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The scores as hubs of models list them."""
+    results = [
+        {
+            "task": {"type": "translation"},
+            "dataset": {"name": name, "type": name},
+            "metrics": [
+                {"type": metric, "name": metric, "value": round(scores[metric], 2)}
+                for metric in METRICS
+                if metric in scores
+            ],
+        }
+        for name, scores in report.get("test", {}).items()
+    ]
+    results = [each for each in results if each["metrics"]]
+    return [{"name": f"{metadata.src_lang}-{metadata.tgt_lang}", "results": results}] if results else []
 
 
 def licence_note(metadata: ModelMetadata) -> str:

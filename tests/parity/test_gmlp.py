@@ -18,9 +18,7 @@ D, E, N = 4, 6, 9
 
 def build(**keys):
     torch.manual_seed(0)
-    parts = AttentionParts(
-        d_model=D, heads=Heads(2, 2, 2), position=Position(), causal=False, dropout=0.0, norm="none"
-    )
+    parts = AttentionParts(d_model=D, heads=Heads(2, 2, 2), position=Position(), causal=False, dropout=0.0, norm="none")
     return GatedMLPConfig(d_inner=E, max_length=N, **keys).build(parts).double()
 
 

@@ -18,8 +18,11 @@ PARTS = ("train", "valid", "test")
 
 @pytest.fixture(scope="module")
 def corpus() -> dict[str, list[tuple[str, str]]]:
-    sides = {file: (DATA / file).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-             for part in PARTS for file in (f"{part}.en", f"{part}.de")}
+    sides = {
+        file: (DATA / file).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        for part in PARTS
+        for file in (f"{part}.en", f"{part}.de")
+    }
     return {part: list(zip(sides[f"{part}.en"], sides[f"{part}.de"], strict=True)) for part in PARTS}
 
 
@@ -72,11 +75,38 @@ def test_sentences_are_well_formed(corpus):
         assert pair[0][-1] == pair[1][-1]
 
 
-@pytest.mark.parametrize("construction", [
-    "weil", "obwohl", "dass", "wenn", "als", "während", "bevor", "ob", "um", "gern", "kein", "nicht", "nie", "gerade",
-    "halb", "einundzwanzig", "möchte", "nach", "zum", "ins", "Welche|Welches|Welchen", "Warum", "Wohin", "Wen|Wem",
-    "Wie", "größer", "denen",
-])
+@pytest.mark.parametrize(
+    "construction",
+    [
+        "weil",
+        "obwohl",
+        "dass",
+        "wenn",
+        "als",
+        "während",
+        "bevor",
+        "ob",
+        "um",
+        "gern",
+        "kein",
+        "nicht",
+        "nie",
+        "gerade",
+        "halb",
+        "einundzwanzig",
+        "möchte",
+        "nach",
+        "zum",
+        "ins",
+        "Welche|Welches|Welchen",
+        "Warum",
+        "Wohin",
+        "Wen|Wem",
+        "Wie",
+        "größer",
+        "denen",
+    ],
+)
 def test_the_corpus_has_every_construction(corpus, construction):
     words = Counter(word for pair in corpus["train"] for word in generate.tokens(pair[1]))
     assert sum(words[word] for word in construction.split("|")) >= 5

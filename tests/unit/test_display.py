@@ -62,7 +62,8 @@ def random_table(rng: random.Random) -> Table:
     headings = [f"h{number}" for number in range(columns)]
     rows = [
         [
-            " ".join(rng.choices(WORDS, k=rng.randint(0, 6))) if heading in text
+            " ".join(rng.choices(WORDS, k=rng.randint(0, 6)))
+            if heading in text
             else rng.choice(["", f"{rng.random() * 100:.2f} ± {rng.random():.2f}", f"{rng.randint(0, 10**7):,}"])
             for heading in headings
         ]

@@ -47,6 +47,7 @@ from mtkit.search.support import TABLE
 from mtkit.text.lines import read_lines
 from mtkit.translate.load import load_translator
 from mtkit.translate.translator import TranslationOptions
+from tests.toy.cards import run_card
 from tests.toy.sampling import thinned
 from tests.toy.searches import random_search
 
@@ -114,6 +115,7 @@ def test_supported_models_translate_equally(keys: dict[str, Any], toy_model: Mak
     assert out == [folder]
     assert f"12 of 12 translations are equal (greedy, float32; {text})" in err
     assert_equal_scores(Path(model), Path(folder), list(read_lines(text)))
+    run_card(Path(folder))
 
 
 def assert_equal_scores(model: Path, exported: Path, lines: list[str]) -> None:

@@ -32,6 +32,7 @@ from mtkit.layers.variants.config import (
 from mtkit.model_folder.folder import read_model
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import AllSharedConfig, TransformerConfig
+from tests.toy.cards import run_card
 
 Make = Callable[[Any], Path]
 
@@ -73,6 +74,7 @@ def test_supported_models_translate_equally(keys: dict[str, Any], toy_model: Mak
     assert err.startswith(f"12 of 12 translations are equal (greedy, float32; {text})\n")
     assert "normaliser plain-1 is not part of the export" in err
     assert_equal_attention(Path(model), Path(folder))
+    run_card(Path(folder))
 
 
 def assert_equal_attention(folder: Path, exported: Path) -> None:

@@ -220,7 +220,7 @@ class Writer:
             lambda: f'<string name="b">{escape(self.text(3))} {code}  {escape(self.text(3))}</string>',
             lambda: f'<string name="c" translatable="false">{escape(self.text())}</string>',
             lambda: f'<plurals name="d"><item quantity="other">"{escape(self.text())}  "</item></plurals><!-- x -->',
-            lambda: f'<string-array><item>\\ud83d\\ude00 {escape(self.text(9))}\\u0020\\n</item></string-array>',
+            lambda: f"<string-array><item>\\ud83d\\ude00 {escape(self.text(9))}\\u0020\\n</item></string-array>",
             lambda: '<string name="f">@string/a</string><color name="x">#fff</color>',
         ]
         body = "\n  ".join(self.several(lambda: self.rng.choice(kinds)()))

@@ -104,10 +104,12 @@ def test_random_exchanges_estimate_the_enumeration(monkeypatch, seed) -> None:
 def test_the_bootstrap_estimates_the_distribution_over_all_samples(seed, name) -> None:
     ref, one, two = texts(seed, 4, differing=4)
     samples = [list(each) for each in itertools.product(range(4), repeat=4)]  # all 256, equally probable
-    exact = np.array([
-        [corpus_score(METRICS[name](), [hyp[i] for i in each], [ref[i] for i in each]) for each in samples]
-        for hyp in (one, two)
-    ])
+    exact = np.array(
+        [
+            [corpus_score(METRICS[name](), [hyp[i] for i in each], [ref[i] for i in each]) for each in samples]
+            for hyp in (one, two)
+        ]
+    )
     statistics = statistics_of(METRICS[name](), one, two, ref=ref)
     drawn = bootstrap_scores(statistics)
     for values, estimated in zip(exact, drawn, strict=True):
@@ -137,9 +139,9 @@ def test_equally_good_systems_are_seldom_significant() -> None:
         first, second = statistics_of(CHRF(char_order=2), one, two, ref=ref)
         difference = second.score() - first.score()
         drawn = bootstrap_scores([first, second], 200)
-        found.append((
-            paired_bootstrap_p_value(*drawn, difference) < 0.05, randomisation_p_value(first, second, 200) < 0.05
-        ))
+        found.append(
+            (paired_bootstrap_p_value(*drawn, difference) < 0.05, randomisation_p_value(first, second, 200) < 0.05)
+        )
     for count in np.sum(found, axis=0):
         assert count <= 10  # of 100; 5 expected, more than 10 in 1% of all draws
 

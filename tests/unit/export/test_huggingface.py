@@ -36,6 +36,7 @@ from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
 from mtkit.translate.load import load_translator
+from tests.toy.cards import run_card
 from tests.toy.foreign_models import DATA, lines
 from tests.toy.sampling import sampled
 
@@ -120,6 +121,8 @@ def test_translations_are_those_of_the_model(tmp_path: Path, pair: TokenizerPair
     message = export_huggingface(model, tmp_path / "theirs", check_file=check_file)
     assert message.startswith(f"{count} of {count} translations are equal")
     assert f"class: {kind}" in message
+    assert "library_name: transformers" in (tmp_path / "theirs" / "README.md").read_text()
+    run_card(tmp_path / "theirs")
     if kind in ("M2M100", "MBart", "T5"):  # imported with tokenizers of their own
         return
     import_model(tmp_path / "theirs", tmp_path / "again", Languages())

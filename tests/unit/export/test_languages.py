@@ -13,6 +13,7 @@ import torch
 
 from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.export.huggingface import export_huggingface
+from mtkit.export.usage import LINE
 from mtkit.importers.import_model import Languages, import_model
 from mtkit.model_folder.folder import ModelMetadata, read_metadata, read_model, update_search_config, write_model
 from mtkit.models.transformer.config import TransformerConfig
@@ -24,6 +25,7 @@ from mtkit.text.train_tokenizer import train_pair
 from mtkit.training.weights import weights
 from mtkit.translate.load import load_translator
 from mtkit.translate.translation import TranslationOptions
+from tests.toy.cards import run_card
 from tests.toy.foreign_models import lines, make_m2m100, make_mbart, make_nllb, make_t5
 from tests.toy.sampling import sampled
 
@@ -108,6 +110,9 @@ def test_translations_are_equal_in_both_directions(tmp_path: Path, name: str) ->
     pytest.importorskip("ctranslate2")
     message = export_ctranslate2(model, tmp_path / "fast", check_file=check_file)
     assert message.startswith(f"{count} of {count} translations are equal")
+    printed = [run_card(tmp_path / each) for each in ("theirs", "fast")]
+    if name == "own":
+        assert printed == load_translator(model, compute_type="float32").translate_lines([LINE]) * 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")

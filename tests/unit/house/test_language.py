@@ -49,9 +49,7 @@ def test_predicates_begin_with_a_verb() -> None:
     assert faults == []
 
 
-DIALECT = re.compile(
-    r"\b(so many|as many as|nobody|in place of|likewise|ibidem|but for|anew|is told|hears)\b"
-)
+DIALECT = re.compile(r"\b(so many|as many as|nobody|in place of|likewise|ibidem|but for|anew|is told|hears)\b")
 
 
 def test_sentences_are_plain() -> None:

@@ -40,6 +40,7 @@ def test_the_licence_is_carried_over(folder: Path, tmp_path: Path, licence: str 
     assert sentence in import_model(folder, tmp_path / "out", NO_LANGUAGES)[1]
     assert sentence in (tmp_path / "out" / "README.md").read_text()
     expected = {"language": ["en", "de"], "base_model": "opus-mt-en-de", "tags": ["mtkit", "translation"]}
+    expected |= {"library_name": "mtkit", "pipeline_tag": "translation"}
     assert card_of(tmp_path / "out") == expected | ({} if licence is None else {"license": licence})
     options = CompressionOptions(to="int8")
     compress_model(tmp_path / "out", tmp_path / "small", options)

@@ -1,6 +1,20 @@
 """Scores on a model card: each signature stands after the name of its column."""
 
-from mtkit.model_folder.model_card import _scores
+from types import SimpleNamespace
+from typing import Any
+
+from mtkit.model_folder.model_card import _results, _scores
+
+
+def test_scores_are_listed_as_hubs_read_them() -> None:
+    metadata: Any = SimpleNamespace(src_lang="en", tgt_lang="de")
+    of_test = {"bleu": 31.254, "bleu_moses_lc": 40.0, "bleu_signature": "b", "ter": 60.0}
+    (model,) = _results(metadata, {"test": {"news": of_test, "empty": {}}})
+    (result,) = model["results"]
+    assert model["name"] == "en-de"
+    assert result["dataset"] == {"name": "news", "type": "news"}
+    assert [(each["type"], each["value"]) for each in result["metrics"]] == [("bleu", 31.25), ("ter", 60.0)]
+    assert _results(metadata, {}) == []
 
 
 def test_signatures_name_their_columns() -> None:
