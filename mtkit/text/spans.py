@@ -62,6 +62,7 @@ _CODE = re.compile(
     re.ASCII,
 )
 _MESSAGE = re.compile(r"\{\s*[\w.-]+\s*,\s*(?:plural|select|selectordinal|choice)\s*,")
+_PLAIN_WORD = re.compile(r"\s*[^\W\d_]+[.,]?(?:\s|\Z)")  # at the beginning of a text, where no span is
 # a number may be a part of a word, and what looks like a tag may be a text in angle brackets
 _TAGS = "a|abbr|b|br|code|div|em|h[1-6]|hr|i|img|input|kbd|li|ol|p|pre|q|s|small|span|strong|su[bp]|t[dhr]|u|ul|wbr"
 _MAY_BE_TEXT = re.compile(rf"(?i:<(?!(?:{_TAGS})>)[a-z]+>)")
@@ -128,6 +129,8 @@ def needs_translation(text: str) -> bool:
     """Return whether a text has a letter outside of URLs, addresses, placeholders, code and the like."""
     if not any(map(str.isalpha, text)):
         return False
+    if text.isascii() and _PLAIN_WORD.match(text):
+        return True
     parts, end = [], 0
     for span in find_spans(text):
         if not (span.is_number or _MAY_BE_TEXT.fullmatch(span.text)):
