@@ -17,7 +17,7 @@ MAX_SUGGESTIONS = 3  # paths in one message
 MISSPELT = 0.8  # similarity of letters at which a key is taken for misspelt
 SAME_SECTION, ANY_SECTION = 0.5, 0.3  # similarity of words: before synonyms of other sections, and at last
 OPTION = 0.4  # similarity of words of an option
-OTHER_SECTION = 0.9  # weight of the squared similarity of a key of another section
+OTHER_SECTION = 0.6  # weight of the squared similarity of a key of another section
 RARE = 3.0  # weight of a part that no known word has
 
 
@@ -59,8 +59,8 @@ def suggest_key(
     before = "" if in_file else section + dot
     if name in known:
         return suggest(name, known, before=before)
-    if _normalised(name) in OTHER_ANSWERS:
-        return f"; {OTHER_ANSWERS[_normalised(name)]}"
+    if answer := OTHER_ANSWERS.get(path) or OTHER_ANSWERS.get(_normalised(name)):
+        return f"; {answer}"
     if name not in key_paths(root) and (written := suggest_kind(name, ())):
         return written
     synonym = synonym_of(section + dot + name, root, values)
