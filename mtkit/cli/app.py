@@ -24,7 +24,7 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Translate": ("translation", ("translate", "score")),
     "Evaluate": ("evaluation", ("evaluate", "bench", "reproduce")),
     "Inspect": ("inspection", ("keys", "describe", "plot", "attention", "nearest", "doctor")),
-    "Deploy": ("deployment", ("compress", "export", "import", "serve")),
+    "Deploy": ("deployment", ("compress", "export", "import", "push", "serve")),
 }
 COMMANDS = {name: folder for folder, names in SECTIONS.values() for name in names}
 
@@ -197,6 +197,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "nearest": ("mtkit nearest german.vec Haus Hund",),
     "doctor": ("mtkit doctor --no-speed",),
     "import": ("mtkit import opus-mt-en-de -o en-de",),
+    "push": ("mtkit push exported ORGANISATION/en-de --dry-run",),
     "compress": ("mtkit compress runs/en-de --to int8 -o small",),
     "export": ("mtkit export runs/en-de --to ctranslate2 -o exported",),
     "serve": ("mtkit serve runs/en-de runs/de-en",),

@@ -52,15 +52,15 @@ def transformers_usage(start: str, begin: str | None) -> list[str]:
         start: what sources begin with.
         begin: name of the token that translations begin with, if there is one.
     """
-    forced = f", forced_bos_token_id=tokenizer.convert_tokens_to_ids({json.dumps(begin)})" if begin else ""
+    forced = f", forced_bos_token_id=tok.convert_tokens_to_ids({json.dumps(begin)})" if begin else ""
     return [
         "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer",
         "",
         'model = AutoModelForSeq2SeqLM.from_pretrained(".")  # or the name of the model on the hub',
-        'tokenizer = AutoTokenizer.from_pretrained(".")',
-        f"batch = tokenizer([{json.dumps(start + LINE)}], return_tensors=\"pt\", padding=True)",
+        'tok = AutoTokenizer.from_pretrained(".")',
+        f"batch = tok([{json.dumps(start + LINE)}], return_tensors=\"pt\", padding=True)",
         f"ids = model.generate(**batch{forced})",
-        "print(*tokenizer.batch_decode(ids, skip_special_tokens=True), sep=\"\\n\")",
+        "print(*tok.batch_decode(ids, skip_special_tokens=True), sep=\"\\n\")",
     ]  # fmt: skip
 
 

@@ -99,7 +99,7 @@ def require_replaceable(folder: Path, name: str = CONFIG) -> None:
     if not folder.exists():
         return
     kind = "an exported model" if name == EXPORTED else "a model folder"
-    files = _listed_files(folder, name)
+    files = listed_files(folder, name)
     if files is None:
         raise UsageError(f"{folder}: exists and is not {kind} of mtkit; choose another name")
     with translate_read_errors(folder):
@@ -114,11 +114,11 @@ def is_part_of_model(file: Path) -> bool:
     Raises:
         ReadWriteError: config.json or mtkit.json cannot be read.
     """
-    listed = {name: _listed_files(file.parent, name) for name in (CONFIG, EXPORTED)}
+    listed = {name: listed_files(file.parent, name) for name in (CONFIG, EXPORTED)}
     return any(files is not None and file.name in (name, *files) for name, files in listed.items())
 
 
-def _listed_files(folder: Path, name: str) -> dict[str, Any] | None:
+def listed_files(folder: Path, name: str) -> dict[str, Any] | None:
     """Return the table of files in the metadata of a folder, damaged or not; None if mtkit did not write the folder."""
     try:
         with translate_read_errors(folder):

@@ -267,9 +267,10 @@ def test_connections_are_opened_where_security_says() -> None:
         for module in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
         if module is not None and module.startswith(NETWORK)
     }
-    assert opening == {"mtkit/importers/foreign_folder.py", "mtkit/io/fetch.py"}
+    assert opening == {"mtkit/importers/foreign_folder.py", "mtkit/io/fetch.py", "mtkit/export/push.py"}
     users = {name(path) for path in FILES if re.search(r"from mtkit\.io(\.fetch| import .*fetch)", path.read_text())}
     assert users == {"mtkit/cli/commands/text/fetch.py"}
     text = (ROOT / "SECURITY.md").read_text()
     assert "`mtkit fetch`" in text
+    assert "`mtkit push`" in text
     assert "`mtkit import ORGANISATION/NAME`" in text
