@@ -95,7 +95,7 @@ class Checker:
             return located
         members, limits = unwrap_hint(hint)
         classes = [member for member in members if dataclasses.is_dataclass(member)]
-        _expand(located, classes, members)
+        expand(located, classes, members)
         if isinstance(located.value, dict) and classes:
             return self.union(classes, located, path, default)
         for member in members:
@@ -223,7 +223,7 @@ class Checker:
         return self.error(located.origin, path, message)
 
 
-def _expand(located: LocatedValue, classes: Sequence[Any], members: Sequence[Any]) -> None:
+def expand(located: LocatedValue, classes: Sequence[Any], members: Sequence[Any]) -> None:
     """Turn a word into `{kind: WORD}`, and a number into the mapping of the class that has a key for it, in place.
 
     Nothing changes where the type has words, paths or numbers as well.

@@ -9,14 +9,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from mtkit.errors import MissingInputError, RecipeError
 from mtkit.recipe import schema
 from mtkit.recipe.located import COMMAND_LINE, LocatedValue, Origin, with_location
 from mtkit.recipe.paths import builtin_files, expand_path, to_plain
 from mtkit.recipe.suggestions import suggest
-from mtkit.recipe.type_hints import walk_keys
+from mtkit.recipe.type_hints import dataclass_members, unwrap_hint, walk_keys
 from mtkit.search.config import SearchConfig
 
 CHOSEN = "chosen from the corpus"  # location of a value that mtkit chose, in messages
@@ -101,34 +101,35 @@ def base_path(base: LocatedValue) -> Path:
     return path
 
 
-def merge(base: LocatedValue, top: LocatedValue) -> LocatedValue:
-    """Merge two trees; values of `top` take precedence.
+def merge(base: LocatedValue, top: LocatedValue, path: str = "") -> LocatedValue:
+    """Merge two trees at a path; values of `top` take precedence.
 
-    Mappings are merged key by key. Lists and scalars are replaced as a whole. A mapping with another `kind` than its
-    base replaces it as a whole, since each kind has its own keys.
+    Mappings are merged key by key, also where the base has a word or number for one. Lists and scalars are replaced as
+    a whole. A mapping with another `kind` than its base replaces it as a whole, since each kind has its own keys.
     """
     if isinstance(top.value, dict):
-        base = _word_as_kind(base)
+        base = _as_mapping(base, path)
     if not isinstance(base.value, dict) or not isinstance(top.value, dict):
         return top
     if "kind" in top.value and "kind" in base.value and top.value["kind"].value != base.value["kind"].value:
         return top
     merged = dict(base.value)
     for key, value in top.value.items():
-        merged[key] = merge(merged[key], value) if key in merged else value
+        merged[key] = merge(merged[key], value, f"{path}.{key}".lstrip(".")) if key in merged else value
     return LocatedValue(merged, top.origin)
 
 
-def _word_as_kind(located: LocatedValue) -> LocatedValue:
-    """The mapping {kind: WORD} that a word stands for, below which further keys are stated; other values as they are.
+def _as_mapping(located: LocatedValue, path: str) -> LocatedValue:
+    """The mapping that a word or number at a path stands for, below which further keys are stated; others as they are.
 
-    schema.py does the same where nothing stands below the word.
+    schema.py does the same where nothing stands below it.
     """
-    if isinstance(located.value, str):
+    located = LocatedValue(located.value, located.origin)
+    if isinstance(located.value, str | int | float):
         from mtkit.recipe.sections import Recipe
 
-        if any(path.endswith(".kind") and get_args(hint)[0] == located.value for path, hint, _ in walk_keys(Recipe)):
-            return LocatedValue({"kind": located}, located.origin)
+        for hint in (hint for key, hint, _ in walk_keys(Recipe) if key == path):
+            schema.expand(located, dataclass_members(hint), unwrap_hint(hint).members)
     return located
 
 
@@ -205,7 +206,7 @@ def _set_value(tree: LocatedValue, path: list[str], value: LocatedValue, name: s
             )
         items[number : number + 1] = [_set_value((*items, missing)[number], rest, value, name)]
         return LocatedValue(items, tree.origin)
-    tree = _word_as_kind(tree)
+    tree = _as_mapping(tree, ".".join(name.split(".")[: -len(path)]))
     values = dict(tree.value) if isinstance(tree.value, dict) else {}  # a mapping replaces another scalar
     if key == "kind" and not rest and "kind" in values and values["kind"].value != value.value:
         values = {}

@@ -187,6 +187,14 @@ def test_keys_below_a_word_keep_its_kind(tmp_path: Path, basic: Path) -> None:
     assert to_plain(overridden)["warmup"] == 7
 
 
+def test_keys_beside_a_number_keep_it(tmp_path: Path, basic: Path) -> None:
+    path = written(tmp_path / "top.yaml", f"base: {basic}\nsearch: {{max_length: 60}}\n")
+    top = written(tmp_path / "over.yaml", f"base: {path}\nsearch: {{max_length: {{factor: 1.5}}}}\n")
+    expected = {"factor": 1.5, "offset": 10, "max": 60}
+    assert to_plain(load_recipe(str(top)).search)["max_length"] == expected
+    assert to_plain(load_recipe(str(path), ["search.max_length.factor=1.5"]).search)["max_length"] == expected
+
+
 def test_a_recipe_is_a_mapping(tmp_path: Path) -> None:
     path = written(tmp_path / "x.yaml", "- a\n")
     assert error(path).startswith("FILE:1: a recipe is a mapping with the keys name, corpus, ")
