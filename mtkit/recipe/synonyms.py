@@ -262,7 +262,7 @@ _TABLE = (
     ("topk k random_sampling_topk sampling_topk", "search.method.top_k", "kind: sampling"),
     ("topp p nucleus_size sampling_topp", "search.method.top_p", "kind: sampling"),
     ("random_sampling_temp sample_temperature", "search.method.temperature", "kind: sampling"),
-    ("sampling_temperature", "search.method.temperature corpus.sampling_temperature", "kind: sampling; of corpora"),
+    ("search.sampling_temperature", "search.method.temperature", "kind: sampling"),
     ("sampling_method", "corpus.sampling_temperature search.method.kind", "of corpora, or of translations"),
     ("mbr minimum_bayes_risk", "search.rerank", ""),
     ("samples", "search.method.num_samples training.objective.num_samples", "kind: sampling, or minimum_risk"),
