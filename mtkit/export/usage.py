@@ -56,10 +56,10 @@ def transformers_usage(start: str, begin: str | None) -> list[str]:
     return [
         "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer",
         "",
-        'model = AutoModelForSeq2SeqLM.from_pretrained(".")  # or the name of the model on the hub',
+        'seq2seq = AutoModelForSeq2SeqLM.from_pretrained(".")  # or the name of the model on the hub',
         'tok = AutoTokenizer.from_pretrained(".")',
         f"batch = tok([{json.dumps(start + LINE)}], return_tensors=\"pt\", padding=True)",
-        f"ids = model.generate(**batch{forced})",
+        f"ids = seq2seq.generate(**batch{forced})",
         "print(*tok.batch_decode(ids, skip_special_tokens=True), sep=\"\\n\")",
     ]  # fmt: skip
 
