@@ -39,7 +39,7 @@ from mtkit.training.weights import weights
 from mtkit.translate.load import load_translator
 from mtkit.translate.reference_text import ReferenceText, batches, prefix_ids
 
-Target = Literal["int8", "int4", "sparse", "heads", "ffn", "half-depth", "vocabulary"]
+Target = Literal["bf16", "int8", "int4", "sparse", "heads", "ffn", "half-depth", "vocabulary"]
 DEFAULT_FRACTION = 0.4
 WARM_UP_LINES = 16
 NUM_TURNS = 3  # the fastest counts: other programs can only slow a translation down
@@ -51,7 +51,8 @@ class CompressionOptions:
     """Options of a compression.
 
     Attributes:
-        to: int8 or int4 weights on disk, or removal of single weights, heads, feed-forward units, layers or tokens.
+        to: bf16, int8 or int4 weights on disk, or removal of single weights, heads, feed-forward units, layers or
+            tokens.
         fraction: of the weights, heads or units that are removed; None: the heads with closed gates of a model with
             gates, else DEFAULT_FRACTION.
         text: for importances, BLEU and speed; None: only the size is measured.
@@ -133,7 +134,7 @@ def _check(loaded: LoadedModel, output: Path, options: CompressionOptions) -> No
         raise UsageError("--max-loss compares the BLEU of both models; give --src and --ref")
     if options.to == "heads" and options.text is None and not _has_gates(loaded.metadata.model):
         raise UsageError("--to heads computes the importance of heads from text; give --src and --ref")
-    if loaded.metadata.storage != "float32" and options.to not in ("int8", "int4"):
+    if loaded.metadata.storage != "float32" and options.to not in ("bf16", "int8", "int4"):
         raise UsageError(f"{loaded.folder}: stored in {loaded.metadata.storage}; prune the model before quantising it")
     if options.text is not None:
         prefix_ids(loaded, options.text.prefix)
@@ -142,7 +143,7 @@ def _check(loaded: LoadedModel, output: Path, options: CompressionOptions) -> No
 def _compressed(loaded: LoadedModel, options: CompressionOptions) -> tuple[ModelMetadata, dict[str, Tensor]]:
     """Metadata and weights of the compressed model."""
     tensors = weights(loaded.model)
-    if options.to in ("int8", "int4"):
+    if options.to in ("bf16", "int8", "int4"):
         return replace(loaded.metadata, storage=options.to), tensors
     fraction = DEFAULT_FRACTION if options.fraction is None else options.fraction
     if options.to == "sparse":

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, RecipeError, require_extra
 from mtkit.importers.torch_file import read_torch_file
-from mtkit.inference.packing import as_float32
 from mtkit.io.files import read_file
 from mtkit.io.json_text import parse_json
 from mtkit.model_folder.safetensors_file import map_tensors
@@ -143,8 +142,8 @@ class ForeignFolder:
         """Read a file."""
         return read_file(self.path / name)
 
-    def weights(self) -> dict[str, NDArray[np.float32]]:
-        """Read all tensors of floats, as float32, by name.
+    def weights(self) -> dict[str, NDArray[Any]]:
+        """Read all tensors of floats by name; those of bfloat16 are their bits.
 
         Raises:
             MissingInputError, ReadWriteError: there is no file of weights, or it cannot be read.
@@ -165,7 +164,7 @@ class ForeignFolder:
         arrays: dict[str, NDArray[Any]] = {}
         for name in names:
             arrays |= read_torch_file(self.path / name) if name.endswith(".bin") else self._safetensors(name)
-        return {name: as_float32(array) for name, array in arrays.items() if array.dtype in FLOATS}
+        return {name: array for name, array in arrays.items() if array.dtype in FLOATS}
 
     def _safetensors(self, name: str) -> Mapping[str, NDArray[Any]]:
         try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,13 @@ from mtkit.importers.generation import never_generated, renormalises, search_con
 from mtkit.importers.marian_npz import MarianFolder
 from mtkit.importers.t5 import MT5, T5
 from mtkit.importers.vocabulary import ForeignTokenizers, LanguagePair
+from mtkit.inference.packing import as_float32
 from mtkit.io.finite import check_finite
 from mtkit.io.lock import OutputLock
 from mtkit.model_folder.config_file import CONFIG, require_replaceable
 from mtkit.model_folder.folder import ModelMetadata, weight_types, write_model
 from mtkit.model_folder.model_card import licence_note, model_card
+from mtkit.model_folder.weights_file import Storage, TensorType, quantise_tensors
 from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.recipe import schema
 from mtkit.recipe.located import with_location
@@ -62,12 +65,15 @@ class Languages:
     tgt: str | None = None
 
 
-def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
+def import_model(source: Path, output: Path, languages: Languages, storage: Storage = "float32") -> list[str]:
     """Write a model folder with the model of another program; an existing model folder is replaced.
+
+    The weights are converted one by one: the memory is that of the stored ones, and of one in float32.
 
     Args:
         source: folder with the files of Hugging Face or the .npz of Marian, or ORGANISATION/NAME of the hub.
         output: folder to write.
+        storage: number format of the large matrices.
 
     Returns:
         Sentences about what was imported, and about what was left out.
@@ -109,6 +115,7 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
         tags=list(tokenizers.pair.tags),
         languages=list(tokenizers.pair.languages),
         requires_tag=bool(tokenizers.pair.tags),
+        storage=storage,
         base_model=printable(name, 200),
         licence=printable(licence, 100) if isinstance(licence, str) else None,
     )
@@ -117,13 +124,17 @@ def import_model(source: Path, output: Path, languages: Languages) -> list[str]:
         schema.build(ModelMetadata, plain)  # checks the ranges of numbers
     except RecipeError as error:
         raise DataError(str(error).partition("\n")[0]) from error
-    weights = _convert(architecture, weight_names, metadata, tokenizers, folder)
-    if has_output_bias and renormalises(fields, generation):
-        weights[_OUTPUT_BIAS][sorted(never_generated(fields, generation) & set(range(tgt.vocab.size)))] = UNKNOWN_LOGIT
-    check_finite(weights, source)
-    count = sum(array.size for array in weights.values())
+    types = weight_types(config, tokenizers.pair.vocab_sizes)
+    count = sum(math.prod(shape) for _, shape in types.values())
+    never = never_generated(fields, generation) if renormalises(fields, generation) else set()
+
+    tensors: dict[str, torch.Tensor] = {}
+    for weight, array in _converted(architecture, weight_names, types, tokenizers, folder):
+        if weight == _OUTPUT_BIAS:
+            array[sorted(never & set(range(tgt.vocab.size)))] = UNKNOWN_LOGIT
+        check_finite({weight: array}, source)
+        tensors |= quantise_tensors({weight: torch.from_numpy(array)}, storage)
     with OutputLock(output, make_parents=True):
-        tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
         write_model(output, tensors, metadata, tokenizers.pair, card=model_card(metadata, {}, num_parameters=count))
     tags = f"tags {', '.join(metadata.tags[:5])}" if metadata.tags else "no tags"
     more = f" and {len(metadata.tags) - 5} more" if len(metadata.tags) > 5 else ""
@@ -169,20 +180,20 @@ def _languages(folder: ForeignFolder, name: str, languages: Languages) -> tuple[
     return src, tgt
 
 
-def _convert(
+def _converted(
     architecture: ForeignArchitecture[Any],
     weight_names: Sequence[WeightNames],
-    metadata: ModelMetadata,
+    types: Mapping[str, TensorType],
     tokenizers: ForeignTokenizers,
     folder: ForeignFolder,
-) -> dict[str, Float32]:
-    """The weights by mtkit's names, with rows for its special tokens.
+) -> Iterator[tuple[str, Float32]]:
+    """The weights by mtkit's names, one by one, with rows for its special tokens.
 
     Raises:
         DataError: a tensor is missing, unknown or of another shape.
     """
     theirs = folder.weights()
-    shapes = {name: shape for name, (_, shape) in weight_types(metadata.model, tokenizers.pair.vocab_sizes).items()}
+    shapes = {name: shape for name, (_, shape) in types.items()}
     if wrong := shapes.keys() ^ {each.ours for each in weight_names}:
         raise ValueError(f"{architecture.name}: no names of weights, or names of none: {', '.join(sorted(wrong))}")
     known = {*architecture.unused_weights, *(name for each in weight_names for name in (*each.theirs, *each.instead))}
@@ -193,7 +204,11 @@ def _convert(
     }
     remaining_uses = Counter(name for names in used.values() for name in names)
     sizes = dict(zip(("src", "tgt"), tokenizers.sizes, strict=True))
-    ours: dict[str, Float32] = {}
+    if unused := sorted(theirs.keys() - known):
+        raise DataError(
+            f"{folder.path}: {unused[0]} (and {len(unused) - 1} more): no weight of {architecture.name} as {CONFIG} "
+            "describes it; it is another model, or one that mtkit does not import"
+        )
     for names in weight_names:
         rows, *columns = shapes[names.ours]
         is_of_tokens = names.ours in VOCAB_TENSORS
@@ -203,7 +218,8 @@ def _convert(
             raise DataError(
                 f"{folder.path}: the weights have no {missing[0]}; they are cut off, or of another model than {CONFIG}"
             )
-        array = _concatenated([theirs[name] for name in sources]) if sources else np.zeros(shape, dtype=np.float32)
+        parts = [as_float32(theirs[name]) for name in sources]
+        array = _concatenated(parts) if parts else np.zeros(shape, dtype=np.float32)
         for name in sources:
             remaining_uses[name] -= 1
             if not remaining_uses[name]:  # so that the weights are never in memory twice
@@ -222,13 +238,7 @@ def _convert(
         if rows > len(array):  # those of mtkit's special tokens
             fill = UNKNOWN_LOGIT if names.ours == _OUTPUT_BIAS else 0.0
             array = np.concatenate([array, np.full((rows - len(array), *columns), fill, dtype=np.float32)])
-        ours[names.ours] = array
-    if unused := sorted(theirs.keys() - known):
-        raise DataError(
-            f"{folder.path}: {unused[0]} (and {len(unused) - 1} more): no weight of {architecture.name} as {CONFIG} "
-            "describes it; it is another model, or one that mtkit does not import"
-        )
-    return ours
+        yield names.ours, array
 
 
 def _concatenated(parts: list[Float32]) -> Float32:

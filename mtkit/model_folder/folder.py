@@ -188,7 +188,8 @@ def write_model(
     """Write a model folder; an existing one is replaced when the new one is complete.
 
     Args:
-        tensors: the weights, with the names of `training.weights.weights`; stored as `metadata.storage` says.
+        tensors: the weights, with the names of `training.weights.weights`; stored as `metadata.storage` says. Those
+            that are stored so already stay.
         lexicon: file of the lexicon, which is copied; None: the model has none.
         training: hash of the keys of the recipe that determine the weights.
 
@@ -354,7 +355,7 @@ def read_stored_model(path: Path) -> StoredModel:
         if unsupported_model_key(metadata.model) is None:  # the native backend's description needs no torch
             types = partial(transformer_weights, metadata.model, *tokenizers.vocab_sizes)
         weights = read_weights(folder / WEIGHTS, types, remedy=REMEDY)
-    check_finite(weights, folder / WEIGHTS)
+    check_finite(weights.stored, folder / WEIGHTS)
     return StoredModel(folder, metadata, tokenizers, weights)
 
 

@@ -1,8 +1,9 @@
 """Weights of a model folder: read as numpy arrays, compared with the model by name, shape and type; their storages.
 
-A float32 file is memory-mapped. Weights may also be stored in 8 and 4 bits, or without their zeros; they are float32
-again, in new memory, once a model is read.
+A file is memory-mapped. Weights may also be stored in 16, 8 and 4 bits, or without their zeros; each is float32 again,
+in new memory, where it is used, so that a backend that packs them one by one never holds all in float32.
 
+bf16: the upper 16 bits, rounded to the nearest even.
 int8: one scale for each row of a matrix, w ≈ scale · q with |q| <= 127 (Wu et al. 2016, sec. 6,
 https://arxiv.org/abs/1609.08144). int4: one scale for each group of GROUP_SIZE weights of a row, |q| <= 7, two in a
 byte; of several scales the one with the least squared error is chosen. Tables of tokens keep 8 bits in int4 as well:
@@ -17,7 +18,7 @@ compute type int8 computes with the integers of the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,7 +32,7 @@ from mtkit.models.mismatches import first_of, shape_mismatches
 if TYPE_CHECKING:
     from torch import Tensor
 
-Storage = Literal["float32", "int8", "int4", "sparse"]
+Storage = Literal["float32", "bf16", "int8", "int4", "sparse"]
 
 TensorType = tuple[str, tuple[int, ...]]  # type as the safetensors format names it, and shape
 
@@ -41,13 +42,12 @@ INT4_MAX = 7
 MIN_WEIGHTS = 1024  # smaller matrices are not worth a scale
 TABLES = ("table.weight", "output.weight")  # ends of the names of embeddings and output projections
 INT8_MAX = 127
+ROWS = 4096  # that are quantised at a time
 SHRINKAGES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)  # of the scale that represents the largest weight of a group
 MIN_SCALE = 1e-7  # of a group of zeros; float16 represents it
 
 
-def read_weights(
-    path: Path, expected: Callable[[], Mapping[str, TensorType]], *, remedy: str
-) -> dict[str, NDArray[Any]]:
+def read_weights(path: Path, expected: Callable[[], Mapping[str, TensorType]], *, remedy: str) -> StoredWeights:
     """Read the weights of a model.
 
     The file's header is compared with the model before memory is allocated.
@@ -74,7 +74,7 @@ def read_weights(
     if mismatches:
         raise DataError(f"{path}: the weights do not match the model: {first_of(mismatches)}; {remedy}")
     try:
-        return dequantise(arrays)
+        return StoredWeights(arrays)
     except ValueError as error:
         raise DamagedError(f"{path}: damaged: {error}", remedy) from error
 
@@ -93,14 +93,15 @@ def quantise_tensors(tensors: Mapping[str, Tensor], storage: Storage) -> dict[st
     """Tensors as they are stored.
 
     Args:
-        tensors: weights of a model by name, float32.
+        tensors: weights of a model by name; those that are not float32 stay, and so do columns, such as scales.
         storage: number format of the large matrices.
     """
     import torch
 
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        if storage == "float32" or tensor.dim() != 2 or tensor.numel() < MIN_WEIGHTS or tensor.dtype != torch.float32:
+        is_matrix = tensor.dim() == 2 and tensor.size(1) > 1 and tensor.numel() >= MIN_WEIGHTS
+        if storage == "float32" or not is_matrix or tensor.dtype != torch.float32:
             stored[name] = tensor
         elif storage == "sparse" and tensor.size(1) % 8 == 0:
             is_set = tensor != 0  # [R, C]
@@ -109,11 +110,18 @@ def quantise_tensors(tensors: Mapping[str, Tensor], storage: Storage) -> dict[st
             stored[name + MASK] = bits.sum(2, dtype=torch.uint8)  # [R, C/8], the first of eight in the lowest bit
         elif storage == "sparse":
             stored[name] = tensor
+        elif storage == "bf16":
+            stored[name] = tensor.to(torch.bfloat16)
         elif storage == "int4" and tensor.size(1) % GROUP_SIZE == 0 and not name.endswith(TABLES):
             stored[name], stored[name + SCALE] = _quantise_int4(tensor)
         else:
-            scale = tensor.abs().amax(1, keepdim=True).clamp(min=MIN_SCALE) / INT8_MAX  # [R, 1]
-            stored[name], stored[name + SCALE] = (tensor / scale).round().to(torch.int8), scale
+            integers, scale = torch.empty_like(tensor, dtype=torch.int8), tensor.new_empty(len(tensor), 1)
+            for first in range(0, len(tensor), ROWS):  # tables of many languages are large
+                rows = slice(first, first + ROWS)
+                part = tensor[rows]
+                scale[rows] = part.abs().amax(1, keepdim=True).clamp(min=MIN_SCALE) / INT8_MAX  # [R, 1]
+                integers[rows] = (part / scale[rows]).round().to(torch.int8)
+            stored[name], stored[name + SCALE] = integers, scale
     return stored
 
 
@@ -133,36 +141,52 @@ def _quantise_int4(weight: Tensor) -> tuple[Tensor, Tensor]:
     return low | (high << 4), scale.half()
 
 
-def dequantise(stored: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Weights of a model from those in its file, in any storage.
+class StoredWeights(Mapping[str, NDArray[Any]]):
+    """Weights of a model from those in its file, in any storage; each is computed when it is asked for.
 
-    Raises:
-        ValueError: a mask does not fit its weights.
+    Attributes:
+        stored: the tensors of the file.
     """
-    weights: dict[str, NDArray[Any]] = {}
-    for name, values in stored.items():
-        if _is_auxiliary(name, stored):
-            continue
-        scale, mask = stored.get(name + SCALE), stored.get(name + MASK)
+
+    def __init__(self, stored: Mapping[str, NDArray[Any]]) -> None:
+        """Take the tensors of a file; ValueError if a mask does not fit its weights."""
+        self.stored = stored
+        self._names = [name for name in stored if not _is_auxiliary(name, stored)]
+        for name in self._names:
+            mask = stored.get(name + MASK)
+            if mask is not None and (count := int(np.unpackbits(mask).sum())) != stored[name].size:
+                raise ValueError(f"{name}: {stored[name].size} weights, but its mask shows {count}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if _is_auxiliary(name, self.stored):
+            raise KeyError(name)
+        values, scale, mask = (self.stored[name], *(self.stored.get(name + end) for end in (SCALE, MASK)))
         if mask is not None:
             is_set = np.unpackbits(mask, axis=1, bitorder="little").astype(np.bool_)  # [R, C]
-            if int(is_set.sum()) != values.size:
-                raise ValueError(f"{name}: {values.size} weights, but its mask shows {int(is_set.sum())}")
-            weights[name] = np.zeros(is_set.shape, dtype=values.dtype)
-            weights[name][is_set] = values
-        elif scale is None:
-            weights[name] = values
-        elif values.dtype == np.int8:
-            weights[name] = values.astype(np.float32) * scale
-        else:  # bytes [R, C/2], the first weight of a pair in the low bits, and scales [R, C/GROUP_SIZE]
-            integers = np.stack([values & 15, values >> 4], axis=2).astype(np.float32) - (INT4_MAX + 1)  # [R, C/2, 2]
-            groups = integers.reshape(len(values), -1, GROUP_SIZE) * scale.astype(np.float32)[:, :, None]
-            weights[name] = np.ascontiguousarray(groups.reshape(len(values), -1))
-    return weights
+            weight: NDArray[Any] = np.zeros(is_set.shape, dtype=values.dtype)
+            weight[is_set] = values
+            return weight
+        if values.dtype == np.uint16:  # the bits of bfloat16
+            return (values.astype(np.uint32) << 16).view(np.float32)
+        if scale is None:
+            return values
+        if values.dtype == np.int8:
+            product: NDArray[Any] = np.multiply(values, scale, dtype=np.float32)
+            return product
+        # bytes [R, C/2], the first weight of a pair in the low bits, and scales [R, C/GROUP_SIZE]
+        integers = np.stack([values & 15, values >> 4], axis=2).astype(np.float32) - (INT4_MAX + 1)  # [R, C/2, 2]
+        groups = integers.reshape(len(values), -1, GROUP_SIZE) * scale.astype(np.float32)[:, :, None]
+        return np.ascontiguousarray(groups.reshape(len(values), -1))
 
 
 def dequantised_header(header: Mapping[str, TensorType]) -> dict[str, TensorType]:
-    """Type and shape of each array that `dequantise` returns, from those in a file.
+    """Type and shape of each array of `StoredWeights`, from those in a file.
 
     A tensor whose scales do not fit keeps its integer type, which no model has.
     """
@@ -178,7 +202,7 @@ def dequantised_header(header: Mapping[str, TensorType]) -> dict[str, TensorType
         elif scale is not None and dtype == "U8" and scale == ("F16", (shape[0], 2 * shape[1] // GROUP_SIZE)):
             result[name] = ("F32", (shape[0], 2 * shape[1]))
         elif not _is_auxiliary(name, header):
-            result[name] = (dtype, shape)
+            result[name] = ("F32" if dtype == "BF16" else dtype, shape)
     return result
 
 

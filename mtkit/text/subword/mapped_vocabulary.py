@@ -102,7 +102,8 @@ def with_kept_tokens(model: bytes, listed: TokenList, kept: Sequence[int]) -> by
         elif type(value) is int:
             moved[name] = new_ids[value]
     names = [listed.tokens[token_id] for token_id in kept]
-    return with_vocabulary(with_unused_pieces(model, kept=set(names)), replace(listed, tokens=names, **moved))
+    unused = set(listed.tokens).difference(names)  # a piece that the list lacked stays unknown
+    return with_vocabulary(with_unused_pieces(model, unused), replace(listed, tokens=names, **moved))
 
 
 class MappedVocabulary(NamedVocabulary):

@@ -58,14 +58,14 @@ def pieces_of(model: bytes, kind: PieceType) -> list[str]:
     return texts
 
 
-def with_unused_pieces(model: bytes, *, kept: Collection[str]) -> bytes:
-    """A model whose ordinary pieces outside `kept` have the type of unused ones."""
+def with_unused_pieces(model: bytes, unused: Collection[str]) -> bytes:
+    """A model in which some of the ordinary pieces have the type of unused ones."""
     fields = []
     for number, value, encoded in read_fields(model):
         if number == PIECE and isinstance(value, bytes):
             parts = {key: part for key, part, _ in read_fields(value)}
             is_ordinary = parts.get(_PIECE_TYPE, PieceType.NORMAL) in (PieceType.NORMAL, PieceType.USER_DEFINED)
-            if is_ordinary and bytes(parts[_PIECE_TEXT]).decode() not in kept:
+            if is_ordinary and bytes(parts[_PIECE_TEXT]).decode() in unused:
                 encoded = bytes_field(
                     PIECE, value + number_field(_PIECE_TYPE, PieceType.UNUSED)
                 )  # the later one counts

@@ -36,7 +36,8 @@ def ref(tmp_path: Path, text: Path, toy_model, capsys: pytest.CaptureFixture[str
     return path
 
 
-SIZES = [("int8", 0.35), ("int4", 0.27), ("sparse", 0.7), ("heads", 0.95), ("ffn", 0.95), ("half-depth", 0.7)]
+SIZES = [("bf16", 0.55), ("int8", 0.35), ("int4", 0.27), ("sparse", 0.7)]
+SIZES += [("heads", 0.95), ("ffn", 0.95), ("half-depth", 0.7)]
 
 
 @pytest.mark.whole

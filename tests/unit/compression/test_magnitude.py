@@ -11,7 +11,7 @@ from torch.nn.utils import prune
 from mtkit.compression.pruning import prune_weights
 from mtkit.errors import UsageError
 from mtkit.layers.variants.config import PerformerConfig
-from mtkit.model_folder.weights_file import dequantise, quantise_tensors
+from mtkit.model_folder.weights_file import StoredWeights, quantise_tensors
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.weights import weights
 from tests.unit.compression.test_heads import build
@@ -56,6 +56,6 @@ def test_a_sparse_matrix_has_one_bit_per_weight_and_the_rest_in_full(fraction: f
     stored = quantise_tensors(weight, "sparse")
     assert stored["w"].numel() == int(weight["w"].count_nonzero())
     assert stored["w.mask"].numel() * 8 == 64 * 64
-    found = dequantise({name: each.numpy() for name, each in stored.items()})
+    found = StoredWeights({name: each.numpy() for name, each in stored.items()})
     assert found.keys() == weight.keys()
     assert all(torch.from_numpy(each).equal(weight[name]) for name, each in found.items())

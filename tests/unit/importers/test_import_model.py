@@ -13,10 +13,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from mtkit.compression.compress import CompressionOptions, compress_model
 from mtkit.errors import DataError, MtkitError, UsageError
 from mtkit.importers.foreign_folder import Fields
 from mtkit.importers.generation import search_config
 from mtkit.importers.import_model import Languages, import_model
+from mtkit.io.files import hash_file
+from mtkit.model_folder.config_file import WEIGHTS
 from mtkit.model_folder.folder import read_metadata, read_model
 from mtkit.text.vocab import SPECIAL_TOKENS, Vocab
 from mtkit.translate.engine import NativeEngine
@@ -74,6 +77,14 @@ def test_weights_in_several_files_are_joined(folder: Path, tmp_path: Path) -> No
     assert (tmp_path / "out" / "model.safetensors").read_bytes() == (
         tmp_path / "again" / "model.safetensors"
     ).read_bytes()
+
+
+@pytest.mark.parametrize("storage", ["bf16", "int8", "int4"])
+def test_weights_are_stored_as_compress_does(folder: Path, tmp_path: Path, storage: Any) -> None:
+    import_model(folder, tmp_path / "small", Languages(), storage)
+    import_model(folder, tmp_path / "whole", Languages())
+    compress_model(tmp_path / "whole", tmp_path / "compressed", CompressionOptions(to=storage))
+    assert hash_file(tmp_path / "small" / WEIGHTS) == hash_file(tmp_path / "compressed" / WEIGHTS)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

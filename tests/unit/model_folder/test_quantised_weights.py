@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.errors import DataError
@@ -13,7 +15,13 @@ from mtkit.inference.library import native
 from mtkit.inference.prepare import NativeLinear
 from mtkit.layers.projections import linear
 from mtkit.model_folder.folder import weight_types, with_weights
-from mtkit.model_folder.weights_file import GROUP_SIZE, dequantise, dequantised_header, quantise_tensors, read_weights
+from mtkit.model_folder.weights_file import (
+    GROUP_SIZE,
+    StoredWeights,
+    dequantised_header,
+    quantise_tensors,
+    read_weights,
+)
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.training.checkpoints.tensor_file import DTYPES, write_tensors
@@ -37,7 +45,7 @@ def tensors() -> dict[str, Tensor]:
 
 
 def dequantise_tensors(stored: dict[str, Tensor]) -> dict[str, Tensor]:
-    arrays = dequantise({name: tensor.numpy() for name, tensor in stored.items()})
+    arrays = StoredWeights({name: numpy_of(tensor) for name, tensor in stored.items()})
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
@@ -81,7 +89,32 @@ def test_computation_in_int8_has_the_integers_of_the_file() -> None:
     torch.testing.assert_close(columns.T, stored["weight"].float(), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("storage", "bits"), [("int8", 9), ("int4", 5)])
+def numpy_of(tensor: Tensor) -> NDArray[Any]:
+    return tensor.view(torch.uint16).numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
+
+
+def test_bf16_rounds_to_the_nearest_and_stored_weights_stay() -> None:
+    stored = quantise_tensors(tensors(), "bf16")
+    for name, value in dequantise_tensors(stored).items():
+        own = tensors()[name]
+        is_matrix = own.dim() == 2 and own.numel() >= 1024
+        assert torch.equal(value, own.bfloat16().float() if is_matrix else own), name
+    for storage in ("bf16", "int8", "int4", "sparse"):
+        stored = quantise_tensors(tensors(), storage)
+        again = quantise_tensors(stored, storage)
+        assert all(torch.equal(again[name], each) for name, each in stored.items())
+
+
+def test_weights_are_computed_one_by_one() -> None:
+    arrays = StoredWeights({name: numpy_of(each) for name, each in quantise_tensors(tensors(), "int8").items()})
+    name = "encoder.0.feed_forward.inner.weight"
+    assert arrays[name] is not arrays[name]
+    assert name in arrays
+    assert f"{name}.scale" not in arrays
+    assert len(arrays) == len(tensors())
+
+
+@pytest.mark.parametrize(("storage", "bits"), [("bf16", 17), ("int8", 9), ("int4", 5)])
 def test_size(storage, bits) -> None:
     weight = {"w": torch.randn(256, 256)}
     size = sum(each.numel() * each.element_size() for each in quantise_tensors(weight, storage).values())
@@ -95,7 +128,7 @@ def test_tables_and_odd_widths_keep_8_bits() -> None:
     assert torch.equal(zeros, torch.zeros(64, 64))
 
 
-@pytest.mark.parametrize("storage", ["float32", "int8", "int4", "sparse"])
+@pytest.mark.parametrize("storage", ["float32", "bf16", "int8", "int4", "sparse"])
 def test_a_model_is_built_from_any_storage(tmp_path: Path, storage) -> None:
     stored = quantise_tensors(tensors(), storage)
     write_tensors(tmp_path / "w", stored)

@@ -24,9 +24,9 @@ def compress(
     model: Model,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="MODEL", help="Model folder to write.")],
     to: Annotated[
-        Literal["int8", "int4", "sparse", "heads", "ffn", "half-depth", "vocabulary"] | None,
+        Literal["bf16", "int8", "int4", "sparse", "heads", "ffn", "half-depth", "vocabulary"] | None,
         typer.Option(
-            "--to", help="Weights of 8 or 4 bits; fewer weights, heads, feed-forward units, layers or tokens."
+            "--to", help="Weights of 16, 8 or 4 bits; fewer weights, heads, feed-forward units, layers or tokens."
         ),
     ] = None,
     fraction: Annotated[

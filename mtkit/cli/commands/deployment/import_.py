@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,6 +19,10 @@ def import_(
     tgt_lang: Annotated[
         str | None, typer.Option("--tgt-lang", metavar="LANG", help="Target language (default: as the model says).")
     ] = None,
+    to: Annotated[
+        Literal["float32", "bf16", "int8", "int4"],
+        typer.Option("--to", help="Number format of the large matrices on disk."),
+    ] = "float32",
 ) -> None:
     """Import a model of another program.
 
@@ -31,6 +35,6 @@ def import_(
     from mtkit.display import printable
     from mtkit.importers.import_model import Languages, import_model
 
-    for sentence in import_model(model, output, Languages(src_lang, tgt_lang)):
+    for sentence in import_model(model, output, Languages(src_lang, tgt_lang), to):
         sys.stderr.write(printable(sentence) + "\n")
     print_data([str(output)])
