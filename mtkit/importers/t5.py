@@ -74,7 +74,7 @@ class T5(ForeignArchitecture[TransformerConfig]):
             scaled_embeddings=False,
             # version 1.0 multiplies the states by d_model**-0.5 before a projection that is the embeddings; later ones
             # do neither
-            tied_embeddings="all" if is_scaled else "none",
+            tied_embeddings="all" if is_scaled else "embeddings",
             output_bias=True,  # of the tokens that mtkit adds
         )
 
@@ -83,7 +83,6 @@ class T5(ForeignArchitecture[TransformerConfig]):
         is_tied = config.tied_embeddings == "all"
         yield WeightNames("src_embedding.table.weight", (SHARED,), instead=(*COPIES, OUTPUT))
         if not is_tied:
-            yield WeightNames("tgt_embedding.table.weight", (SHARED,), instead=COPIES)
             yield WeightNames("output.weight", (OUTPUT,), instead=(SHARED, *COPIES))
         yield WeightNames("output.bias", ())
         for side, count in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):

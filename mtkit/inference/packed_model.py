@@ -29,6 +29,7 @@ from mtkit.inference.packing import (
 from mtkit.inference.support import CpuType
 from mtkit.layers.config import GatedConfig, NoNormConfig, RoPEConfig, SinusoidalConfig
 from mtkit.layers.variants.config import T5BiasConfig
+from mtkit.models.capabilities import ONE_TABLE, TIED_OUTPUT
 from mtkit.models.transformer.config import sharing_order
 
 BIAS_PADDING = CONSTANTS["BIAS_PADDING"]
@@ -222,9 +223,9 @@ class PackedTransformer:
         packer = Packer(weights, compute_type, packed)
         self._src_table = packer.table("src_embedding.table.weight")
         self.tgt_table = self._src_table
-        if config.tied_embeddings != "all":
+        if config.tied_embeddings not in ONE_TABLE:
             self.tgt_table = packer.table("tgt_embedding.table.weight")
-        output = self.tgt_table if config.tied_embeddings != "none" else packer.table("output.weight")
+        output = self.tgt_table if config.tied_embeddings in TIED_OUTPUT else packer.table("output.weight")
         self.embedding_scale: float = config.embedding_scale
         self._src_positions = PositionTables(config, "encoder", weights)
         self.tgt_positions = PositionTables(config, "decoder", weights)
@@ -276,15 +277,17 @@ def transformer_weights(config: Any, src_vocab: int, tgt_vocab: int) -> dict[str
     """Type and shape of each weight of a TransformerConfig's model, as its model folder names them.
 
     Raises:
-        ValueError: tied_embeddings is "all" and the vocabularies differ.
+        ValueError: one table is for both sides, and their vocabularies differ.
     """
-    if config.tied_embeddings == "all" and src_vocab != tgt_vocab:
-        raise ValueError(f"tied_embeddings all: {src_vocab} source tokens and {tgt_vocab} target tokens")
+    if config.tied_embeddings in ONE_TABLE and src_vocab != tgt_vocab:
+        raise ValueError(
+            f"tied_embeddings {config.tied_embeddings}: {src_vocab} source tokens and {tgt_vocab} target tokens"
+        )
     width = config.d_model
     shapes: dict[str, Shape] = {"src_embedding.table.weight": (src_vocab, width)}
-    if config.tied_embeddings != "all":
+    if config.tied_embeddings not in ONE_TABLE:
         shapes["tgt_embedding.table.weight"] = tgt_vocab, width
-    if config.tied_embeddings == "none":
+    if config.tied_embeddings not in TIED_OUTPUT:
         shapes["output.weight"] = tgt_vocab, width
     if config.output_bias:
         shapes["output.bias"] = (tgt_vocab,)

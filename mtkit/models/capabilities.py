@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from mtkit.models.interface import TranslationModel
 
 
-TieMode = Literal["all", "target", "none"]  # all: source, target and output share one matrix; target: the last two
+# matrices that are one: all: source, target and output; embeddings: the first two; target: the last two
+TieMode = Literal["all", "embeddings", "target", "none"]
+ONE_TABLE, TIED_OUTPUT = frozenset({"all", "embeddings"}), frozenset({"all", "target"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,5 +76,5 @@ class ModelConfigBase(ABC):
         """Build the model for vocabularies of these sizes.
 
         Raises:
-            ValueError: tied_embeddings is "all" and the vocabularies differ.
+            ValueError: one table is for both sides, and their vocabularies differ.
         """

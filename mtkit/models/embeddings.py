@@ -12,7 +12,7 @@ from mtkit.layers.dropout import Dropout
 from mtkit.layers.norms import apply_norm
 from mtkit.layers.positions import Position
 from mtkit.layers.projections import embedding, linear
-from mtkit.models.capabilities import TieMode
+from mtkit.models.capabilities import ONE_TABLE, TIED_OUTPUT, TieMode
 
 # tensors with a row for each token of a vocabulary -> side of the vocabulary
 VOCAB_TENSORS: Mapping[str, Literal["src", "tgt"]] = {
@@ -37,17 +37,17 @@ def build_embeddings(src_vocab: int, tgt_vocab: int, dim: int, *, tied: TieMode,
     Press & Wolf 2017. https://arxiv.org/abs/1608.05859
 
     Raises:
-        ValueError: `tied` is "all" and the vocabularies differ.
+        ValueError: one table is for both sides, and their vocabularies differ.
     """
-    if tied == "all" and src_vocab != tgt_vocab:
+    if tied in ONE_TABLE and src_vocab != tgt_vocab:
         raise ValueError(
-            f"tied_embeddings: all needs a shared vocabulary, but the source has {src_vocab} tokens and the target "
+            f"tied_embeddings: {tied} needs a shared vocabulary, but the source has {src_vocab} tokens and the target "
             f"{tgt_vocab}; set tied_embeddings: target or tokenizer.shared: true"
         )
     tgt = embedding(tgt_vocab, dim)
-    src = tgt if tied == "all" else embedding(src_vocab, dim)
+    src = tgt if tied in ONE_TABLE else embedding(src_vocab, dim)
     output = linear(dim, tgt_vocab, bias=bias)
-    if tied != "none":
+    if tied in TIED_OUTPUT:
         output.weight = tgt.weight
     return TiedEmbeddings(src, tgt, output)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mtkit.corpus.config import MonolingualFile
+from mtkit.models.capabilities import ONE_TABLE
 from mtkit.recipe.located import COMMAND_LINE, LocatedValue
 from mtkit.recipe.sections import Recipe
 
@@ -48,8 +49,8 @@ RULES = (
     Rule(
         "model.tied_embeddings",
         # two tokenizers of another program's model may have one vocabulary
-        lambda r: r.model.tied_embeddings == "all" and not r.tokenizer.shared and r.training.tokenizer_from is None,
-        "all needs one vocabulary for both sides; set it to target, or set tokenizer.shared to true",
+        lambda r: r.model.tied_embeddings in ONE_TABLE and not r.tokenizer.shared and r.training.tokenizer_from is None,
+        "{model.tied_embeddings} needs one vocabulary for both sides; set it to target, or tokenizer.shared to true",
     ),
     Rule(
         "search.coverage_penalty",

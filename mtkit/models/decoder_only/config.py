@@ -36,7 +36,8 @@ class DecoderOnlyConfig(TransformerLayerConfig):
     # Attention mask of the source: every source token sees all of them, or the preceding ones alone. Default:
     # bidirectional, since the whole source is known.
     source_visibility: Literal["bidirectional", "causal"] = "bidirectional"
-    # Matrices that are one: source, target and output (all); target and output (target); or none. Default: all, since
+    # Matrices that are one: source, target and output (all); source and target (embeddings); target and output
+    # (target); or none. Default: all, since
     # the stack reads both sides.
     tied_embeddings: TieMode = "all"
 
@@ -73,7 +74,7 @@ class DecoderOnlyConfig(TransformerLayerConfig):
         """Build the model for vocabularies of these sizes.
 
         Raises:
-            ValueError: tied_embeddings is "all" and the vocabularies differ.
+            ValueError: one table is for both sides, and their vocabularies differ.
         """
         from mtkit.layers.norms import Depth
         from mtkit.models.decoder_only.model import DecoderOnly, PrefixAttention

@@ -49,7 +49,8 @@ class RNNConfig(ModelConfigBase):
     # Kind of dropout: per_step draws a mask at each step, variational one per sentence, also for recurrent states.
     # Default: per_step, the simpler one.
     dropout_kind: RecurrentDropoutConfig = field(default_factory=PerStepDropoutConfig)
-    # Matrices that are one: source, target and output (all); target and output (target); or none. Default: target,
+    # Matrices that are one: source, target and output (all); source and target (embeddings); target and output
+    # (target); or none. Default: target,
     # which works with two vocabularies too.
     tied_embeddings: TieMode = "target"
 
@@ -118,7 +119,7 @@ class Seq2SeqRNNConfig(RNNConfig):
         """Build the model for vocabularies of these sizes.
 
         Raises:
-            ValueError: tied_embeddings is "all" and the vocabularies differ.
+            ValueError: one table is for both sides, and their vocabularies differ.
         """
         from torch import nn
 
@@ -219,7 +220,7 @@ class AttentionRNNConfig(RNNConfig):
         """Build the model for vocabularies of these sizes.
 
         Raises:
-            ValueError: tied_embeddings is "all" and the vocabularies differ.
+            ValueError: one table is for both sides, and their vocabularies differ.
         """
         from mtkit.layers.recurrent.attentional import BahdanauLayer, InputFeedingStack
         from mtkit.models.embeddings import build_embeddings

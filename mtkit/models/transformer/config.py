@@ -285,8 +285,8 @@ class TransformerConfig(TransformerLayerConfig):
     encoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
     # Position encoding of the decoder. Default: sinusoidal, as for the encoder.
     decoder_positions: PositionConfig = field(default_factory=SinusoidalConfig)
-    # Matrices that are one: source, target and output (all); target and output (target, as in the paper, sec. 3.4); or
-    # none. Default: all, which saves most parameters; it needs a shared vocabulary.
+    # Matrices that are one: source, target and output (all); source and target (embeddings); target and output (target,
+    # as in the paper, sec. 3.4); or none. Default: all, which saves most parameters; it needs a shared vocabulary.
     tied_embeddings: TieMode = "all"
     # Whether embeddings are multiplied by sqrt(d_model). Default: true, as in the paper; false is for models of other
     # programs.
@@ -399,7 +399,7 @@ class TransformerConfig(TransformerLayerConfig):
         """Build the model for vocabularies of these sizes.
 
         Raises:
-            ValueError: tied_embeddings is "all" and the vocabularies differ.
+            ValueError: one table is for both sides, and their vocabularies differ.
         """
         from mtkit.models.embeddings import Embedding, build_embeddings
         from mtkit.models.transformer.layers import Stack

@@ -80,7 +80,7 @@ SUPPORTED = {
     "two_widths": replace(SMALL, decoder_d_ff=24, decoder_num_heads=2, **both(T5BiasConfig(num_buckets=4))),
     "output_bias": replace(SMALL, output_bias=True),
     "embedding_norm": replace(SMALL, embedding_norm=True),
-    "unscaled_embeddings": replace(SMALL, scaled_embeddings=False, output_bias=True, tied_embeddings="none"),
+    "unscaled_embeddings": replace(SMALL, scaled_embeddings=False, output_bias=True, tied_embeddings="embeddings"),
     "deep_encoder": replace(SMALL, encoder_layers=5, decoder_layers=1),
     "shared": replace(SMALL, encoder_sharing=SequenceConfig(distinct=1), decoder_sharing=AllSharedConfig()),
     "cycle": replace(SMALL, decoder_sharing=CycleConfig(distinct=2)),

@@ -98,15 +98,16 @@ def test_decoding_shares_prefixes_and_training_does_not(monkeypatch):
     assert len(made) == 3
 
 
-@pytest.mark.parametrize(("tied", "tables"), [("all", 1), ("target", 2), ("none", 3)])
+@pytest.mark.parametrize(("tied", "tables"), [("all", 1), ("embeddings", 2), ("target", 2), ("none", 3)])
 def test_tying_shares_the_tables(tied, tables):
     weights = {id(p) for p in small(tied_embeddings=tied).parameters() if V in p.shape}
     assert len(weights) == tables
 
 
 def test_tying_all_needs_one_vocabulary():
-    with pytest.raises(ValueError, match="tied_embeddings"):
-        TransformerConfig().build(10, 11)
+    for tied in ("all", "embeddings"):
+        with pytest.raises(ValueError, match=f"tied_embeddings: {tied} needs a shared vocabulary"):
+            TransformerConfig(tied_embeddings=tied).build(10, 11)
 
 
 def test_heads_that_do_not_divide_are_refused():
