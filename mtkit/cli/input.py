@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.cli.printing import print_notes
-from mtkit.errors import UsageError
+from mtkit.errors import MissingInputError, UsageError
 from mtkit.text.lines import decode_lines, read_lines
 
 if TYPE_CHECKING:
@@ -34,9 +34,12 @@ def read_input_lines(file: Path) -> Iterator[str]:
 
     Raises:
         UsageError: stdout is the same file.
-        DataError, MissingInputError, ReadWriteError: as `read_lines`.
+        MissingInputError: no such file; the message says how a text is given, if the name has a space.
+        DataError, ReadWriteError: as `read_lines`.
     """
     forbid_stdout_over_input(file)
+    if " " in file.name and not file.exists():
+        raise MissingInputError(f"{file}: no such file; a text is given on stdin: echo TEXT | mtkit translate MODEL")
     if is_interactive(file):
         return _prompt_lines()
     return decode_lines(sys.stdin.buffer, "stdin") if str(file) == "-" else read_lines(file)

@@ -48,6 +48,7 @@ _TABLE = (
     ("no-repeat-ngram-size block-ngram-repeat", "--set search.no_repeat_ngram=N"),
     ("coverage-penalty", "--set search.coverage_penalty=BETA"),
     ("repetition-penalty", "--set search.repetition_penalty=X"),
+    ("text sentence sentences query q", "translate: a text is given on stdin: echo TEXT | mtkit translate MODEL"),
     ("input i", f"evaluate: {_HYP}", *_INPUT),
     ("src source source-file inp", *_INPUT),
     ("tgt target target-file r reference references refs", "--ref FILE"),

@@ -9,6 +9,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mtkit.documents.format import DocumentFormat
@@ -228,11 +229,12 @@ def _title_units(match: re.Match[str]) -> Iterator[TextUnit]:
     source = html.unescape(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", match["title"][1:-1]))
     if has_words(source):
         start, end = match.span("title")
-        yield TextUnit(start=start + 1, end=end - 1, source=Marked(source), escape=_escape_title)
+        escape = partial(_escape_title, match["title"][0].strip("("))
+        yield TextUnit(start=start + 1, end=end - 1, source=Marked(source), escape=escape)
 
 
-def _escape_title(text: str) -> str:
-    text = re.sub(r"[\\\"'|]|&(?=#?\w+;)", r"\\\g<0>", text)
+def _escape_title(quote: str, text: str) -> str:
+    text = re.sub(rf"[\\|{quote}]|&(?=#?\w+;)", r"\\\g<0>", text)
     return text.replace("(", "&#40;").replace(")", "&#41;")
 
 

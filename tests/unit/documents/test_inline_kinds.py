@@ -133,8 +133,8 @@ def test_attributes_of_other_formats_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ('see [a](x "the dog") b', 'SEE [A](x "THE DOG") B'),
-        ("![the *old* dog](x.png 'a\"b')", "![THE *OLD* DOG](x.png 'A\\\"B')"),
+        ('see [a](x "the dog\'s") b', 'SEE [A](x "THE DOG\'S") B'),
+        ("![the *old* dog](x.png 'a\"b')", "![THE *OLD* DOG](x.png 'A\"B')"),
         ("[a `b`](<x y> (the dog))", "[A `b`](<x y> (THE DOG))"),
         ('[a]\n\n[a]: http://x.org/a "the dog"\n[b]: x\n', '[A][a]\n\n[a]: http://x.org/a "THE DOG"\n[b]: x\n'),
         ('a <b title="dog">b</b> <img alt="dog">', 'A <b title="DOG">B</b> <img alt="DOG">'),
