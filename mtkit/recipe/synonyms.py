@@ -382,7 +382,10 @@ OTHER_ANSWERS = {
         "training.init_from begins with the weights alone, and --fresh starts over",
     ),
     **dict.fromkeys(("forced_bos_token_id", "forced_bos_token"), "the option --tgt-lang chooses the language"),
-    **dict.fromkeys(("comet", "bleurt", "metricx"), "mtkit evaluate --scores FILE takes scores of other programs"),
+    **dict.fromkeys(
+        ("comet", "bleurt", "metricx"),
+        "evaluation.metrics are bleu, chrf and ter; training.validation.command runs another program",
+    ),
     **dict.fromkeys(
         ("flash_attention", "attn_implementation", "use_flash_attention", "sdpa"), "kernels are chosen by the machine"
     ),
