@@ -133,9 +133,9 @@ def bleu(model: Path, corpus: Path, src: str, tgt: str) -> float:
     sides = [corpus / f"{TEST}.{lang}.gz" for lang in (src, tgt)]
     hyps = model.with_name(f"{model.name}.{src}-{tgt}.txt")
     run(["translate", model, sides[0], "-o", hyps, "--src-lang", src, "--tgt-lang", tgt])
-    scores = json.loads(run(["evaluate", hyps, "--ref", sides[1], "--tgt-lang", tgt, "--format", "json"]))
-    (score,) = scores["scores"].values()
-    return float(score["bleu"])
+    words = ["evaluate", hyps, "--ref", sides[1], "--lang", tgt, "--format", "json", "--no-intervals"]
+    (scores,) = json.loads(run(words)).values()
+    return float(scores["bleu"])
 
 
 if __name__ == "__main__":

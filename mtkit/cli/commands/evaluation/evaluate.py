@@ -57,7 +57,7 @@ def evaluate(
     lowercase: Annotated[bool, typer.Option("--lowercase", "-lc", help="Ignore capitals (TER always does).")] = False,
     lang: Annotated[
         str | None,
-        typer.Option("--lang", metavar="CODE", help="Language of the references (default: by script)."),
+        typer.Option("--lang", "--tgt-lang", metavar="CODE", help="Language of the references (default: by script)."),
     ] = None,
     tokenize: Annotated[
         SacrebleuTokenizer | None,
