@@ -95,6 +95,10 @@ class CheckedCommand(TyperCommand):
             if pair[0] == "--help" and (option := "-".join(pair)) in names:
                 words[index : index + 2] = [option]
                 break
+        pairs = {name for each in self.params if _takes_pairs(each) for name in each.opts}
+        for index in reversed(range(len(words) - 2)):  # typer has no repeated option of two values
+            if words[index] in pairs:
+                words.insert(index + 2, words[index])
         rest = super().parse_args(ctx, list(words))
         _, _, parsed = self.make_parser(ctx).parse_args(args=list(words))
         for switch in (each for each in self.params if parsed.count(each) > 1):
@@ -102,6 +106,11 @@ class CheckedCommand(TyperCommand):
             if set(given) & set(switch.opts) and set(given) & set(switch.secondary_opts):
                 raise UsageError(f"{ctx.info_name}: {' and '.join(given)} contradict each other; give one of them")
         return rest
+
+
+def _takes_pairs(parameter: Any) -> bool:
+    """Return whether an option may be repeated and takes two values each time, which a command gets as one list."""
+    return bool(parameter.param_type_name == "option" and parameter.multiple and parameter.metavar == "SRC TGT")
 
 
 # help without rich: importing rich takes longer than the rest of --help

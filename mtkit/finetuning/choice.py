@@ -222,9 +222,9 @@ def interpolate(before: Mapping[str, Tensor], after: Mapping[str, Tensor], share
 
 
 def choose(bleu: Mapping[float, Bleu], max_loss: float) -> float:
-    """The share with the highest own BLEU among those that lose at most `max_loss` of the general one."""
-    own, general = next(iter(bleu.values()))
-    allowed = [share for share, each in bleu.items() if each[general] >= bleu[0.0][general] - max_loss]
+    """The share with the highest own BLEU among those that lose at most `max_loss` of each general one."""
+    own, *general = next(iter(bleu.values()))
+    allowed = [share for share, each in bleu.items() if all(each[n] >= bleu[0.0][n] - max_loss for n in general)]
     return max(allowed, key=lambda share: bleu[share][own])
 
 

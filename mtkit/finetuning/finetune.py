@@ -8,7 +8,7 @@ resumes as any run does.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -54,6 +54,8 @@ from mtkit.pipeline.train_stage import check_init_sources, resolve_auto_batch_to
 from mtkit.recipe.defaults.facts import BudgetLimits
 from mtkit.recipe.recipe import read_recipe
 from mtkit.recipe.sections import Recipe
+from mtkit.text.language_tags import match_language
+from mtkit.text.lines import COMPRESSION_SUFFIXES
 from mtkit.text.source_prefix import NO_PREFIX, SourcePrefix
 from mtkit.text.subword.new_pieces import require_extendable
 from mtkit.training.monitoring.log import Display, NullDisplay
@@ -68,7 +70,7 @@ RANGE_TEST_SHARE = 0.15  # of a budget at most
 CHOICE_SHARE = 0.05  # of a budget for the choice between the models; as much is spent on timing it
 COMPARED = "compared lines"  # in the record: of own valid at most, for the choice between the models
 MAX_TRANSLATED = 5000  # lines of --general-source
-_WRITTEN = (EXTENDED, OWN, f"{OWN}-pairs", GENERAL, f"{GENERAL}-pairs", f"{GENERAL}-translated", RECIPE, RECORD, CHOICE)
+_WRITTEN = (EXTENDED, OWN, f"{OWN}-pairs", RECIPE, RECORD, CHOICE)  # and folders of general text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,8 @@ class FinetuneOptions:
     Attributes:
         base: the model folder or run to begin from.
         run: the run folder to write.
-        general: pairs of general text, for replay and to watch; None: there are none.
+        general: pairs of general text, for replay and to watch; of a model of many languages in those that the files
+            are named by.
         general_source: general text in the source language, which the model translates itself; None: there is none.
         general_share: share of general text among the training tokens; None: by rule.
         prefix: tag and prefix of all sources.
@@ -87,14 +90,13 @@ class FinetuneOptions:
         adapter: weights that are trained alone; None: all.
         extend_tokenizer: pieces that own text adds to each subword model at most; None: the tokenizer is kept.
         add_language: a language that the model gets; None: it keeps those that it has.
-        general_langs: languages of general text, where they are not those of own text.
         fresh: delete a training in the run folder and begin again.
     """
 
     base: Path
     run: Path
     text: GivenText
-    general: GivenText | None = None
+    general: tuple[GivenText, ...] = ()
     general_source: Path | None = None
     general_share: float | None = None
     limits: BudgetLimits = field(default_factory=BudgetLimits)
@@ -104,7 +106,6 @@ class FinetuneOptions:
     adapter: AdapterKind | None = None
     extend_tokenizer: int | None = None
     add_language: NewLanguage | None = None
-    general_langs: tuple[str | None, str | None] = (None, None)
     fresh: bool = False
 
     @property
@@ -113,15 +114,24 @@ class FinetuneOptions:
         return self.extend_tokenizer is not None or self.add_language is not None
 
     @property
-    def general_prefix(self) -> SourcePrefix:
-        """Tag, prefix and languages of the general text."""
-        src, tgt = self.general_langs
-        return replace(self.prefix, src_lang=src or self.prefix.src_lang, tgt_lang=tgt or self.prefix.tgt_lang)
-
-    @property
     def has_general(self) -> bool:
         """True if there is general text to watch."""
-        return self.general is not None or self.general_source is not None
+        return bool(self.general) or self.general_source is not None
+
+    def general_prefixes(self, metadata: ModelMetadata) -> dict[str, SourcePrefix]:
+        """Tag, prefix and languages of each general text, by the name that it has in the run.
+
+        Languages are those that the names of the files end with, in a model that has them, else those of own text.
+        """
+        if self.general_source is not None:
+            return {GENERAL: self.prefix}
+        prefixes = {}
+        for number, text in enumerate(self.general, start=1):
+            named = [_language_in_name(path, metadata.languages) for path in text.files]
+            src, tgt = named if len(named) == 2 and None not in named else (self.prefix.src_lang, self.prefix.tgt_lang)
+            name = GENERAL if number == 1 else f"{GENERAL}-{number}"
+            prefixes[name] = replace(self.prefix, src_lang=src, tgt_lang=tgt)
+        return prefixes
 
     def check(self) -> None:
         """Check the options before any work.
@@ -131,20 +141,27 @@ class FinetuneOptions:
             MissingInputError: a file does not exist.
         """
         self.text.check()
-        if self.general is not None and self.general_source is not None:
+        if self.general and self.general_source is not None:
             raise UsageError("finetune: --general and --general-source are two ways to one end; give one of them")
-        if self.general is not None:
-            self.general.check()
+        for general in self.general:
+            general.check()
         if self.general_source is not None:
             replace(self.text, files=(self.general_source, self.general_source), valid=None, test=None).check()
         if self.extends and self.adapter is not None:
             option = "--add-language" if self.extend_tokenizer is None else "--extend-tokenizer"
             raise UsageError(f"finetune: --adapter does not train the rows that {option} adds; omit one")
-        if any(self.general_langs) and not self.has_general:
-            raise UsageError("finetune: --general-src-lang and --general-tgt-lang are of general text; give --general")
         for option, value in (("--general-share", self.general_share), ("--keep-general", self.keep_general)):
             if value is not None and not self.has_general:
                 raise UsageError(f"finetune: {option} needs general text: give --general SRC TGT or --general-source")
+
+
+def _language_in_name(path: Path, languages: Collection[str]) -> str | None:
+    """The language that the name of a file ends with, as of news.de and news.deu_Latn.txt.gz; None if it has none."""
+    name = path
+    while name.suffix.lower() in (*COMPRESSION_SUFFIXES, ".txt"):
+        name = name.with_suffix("")
+    code = name.suffix.removeprefix(".")
+    return code if code in languages else match_language(code, languages)
 
 
 def finetune(options: FinetuneOptions, display: Display | None = None) -> FinetuneReport:
@@ -168,7 +185,7 @@ def finetune(options: FinetuneOptions, display: Display | None = None) -> Finetu
     src_lang, tgt_lang = stored.metadata.direction(options.prefix)
     if (new := options.add_language) is not None and new.code not in (src_lang, tgt_lang):
         raise UsageError(f"finetune: --add-language {new.code}: the text is {src_lang} to {tgt_lang}; give --tgt-lang")
-    for prefix in (options.prefix, options.general_prefix):
+    for prefix in (options.prefix, *options.general_prefixes(stored.metadata).values()):
         stored.metadata.direction(prefix)
         prefix_ids(stored, prefix)  # its errors
     if options.extend_tokenizer is not None:
@@ -223,7 +240,7 @@ class _Steps:
         self.options, self.base, self.metadata, self.display = options, base, metadata, display
         self.run = options.run
         self.langs = metadata.src_lang, metadata.tgt_lang
-        self.general_langs = metadata.direction(options.general_prefix)
+        self.general = options.general_prefixes(metadata)
         # before, a new language is written as its relative
         self.before = base if options.add_language is None else options.run / EXTENDED
         default_share = GENERAL_SHARE if options.has_general else 0.0
@@ -235,16 +252,19 @@ class _Steps:
     def prepare_texts(self) -> None:
         """Split own and general text, unless that was done; after an error nothing of it is left."""
         self._compare_record()
-        notify, general = partial(self.notify, "text"), self.options.general
+        notify, texts = partial(self.notify, "text"), list(self.options.general)
         try:
             reports = {OWN: split_text(self.options.text, self.run / OWN, self.langs, notify)}
             if (source := self.options.general_source) is not None:
-                translator = load_translator(self.base).with_source_prefix(self.options.general_prefix)
+                translator = load_translator(self.base).with_source_prefix(self.options.prefix)
                 folder = self.run / f"{GENERAL}-translated"
                 notify(f"{source}: translating up to {MAX_TRANSLATED:,} lines with the model")
-                general = GivenText(translated_text(source, folder, translator.translate_lines, MAX_TRANSLATED))
-            if general is not None:
-                reports[GENERAL] = split_text(general, self.run / GENERAL, self.general_langs, notify)
+                texts = [GivenText(translated_text(source, folder, translator.translate_lines, MAX_TRANSLATED))]
+            for (name, prefix), text in zip(self.general.items(), texts, strict=True):
+                langs = self.metadata.direction(prefix)
+                if self.metadata.languages:
+                    notify(f"{name}: {' to '.join(langs)}")
+                reports[name] = split_text(text, self.run / name, langs, notify)
         except (MtkitError, KeyboardInterrupt):
             if not RunFolder(self.run).has_training():
                 self._remove_written()
@@ -260,16 +280,15 @@ class _Steps:
             RecipeError: they are others, and training was started.
         """
         options, path = self.options, self.run / RECORD
-        general = options.general or (GivenText((options.general_source,)) if options.general_source else None)
+        general = [*options.general, *([GivenText((options.general_source,))] if options.general_source else [])]
         content: dict[str, Any] = {
             "model": hash_file(self.base / WEIGHTS),
             "text": options.text.inputs,
-            "general": general.inputs if general else {},
+            "general": {key: value for text in general for key, value in text.inputs.items()},
             "--general-share": self.share,
             "--adapter": options.adapter,
             "--extend-tokenizer": options.extend_tokenizer,
             "--add-language": options.add_language and asdict(options.add_language),
-            "--general-src-lang and --general-tgt-lang": [*options.general_langs],
             "--budget": options.limits.words,
             "--tag and --prefix": asdict(options.prefix),
         }
@@ -289,7 +308,7 @@ class _Steps:
         return read_record(self.run / RECORD, remedy="start over with --fresh")
 
     def _remove_written(self) -> None:
-        for path in (self.run / name for name in _WRITTEN):
+        for path in (*(self.run / name for name in _WRITTEN), *self.run.glob(f"{GENERAL}*")):
             if path.is_dir():
                 shutil.rmtree(path)
             else:
@@ -308,10 +327,9 @@ class _Steps:
                 base=initial,
                 metadata=self.metadata,
                 run=self.run,
-                has_general=self.options.has_general,
                 general_share=self.share,
                 prefix=self.options.prefix,
-                general_prefix=self.options.general_prefix,
+                general=self.general,
                 limits=self.options.limits,
                 adapter=self.options.adapter,
             )

@@ -48,20 +48,18 @@ class TrainingPlan:
     Attributes:
         base: folder of the model.
         run: the run folder, with the split texts in its folders `own` and `general`.
-        has_general: there is general text to watch.
-        general_share: share of the training tokens that come from it; 0 only watches.
+        general: prefix of each general text to watch, by the name of its folder.
+        general_share: share of the training tokens that come from these; 0 only watches.
         prefix: of the own text.
-        general_prefix: of the general text.
         adapter: kind of adapter; None: all weights are trained.
     """
 
     base: Path
     metadata: ModelMetadata
     run: Path
-    has_general: bool
+    general: Mapping[str, SourcePrefix]
     general_share: float
     prefix: SourcePrefix
-    general_prefix: SourcePrefix
     limits: BudgetLimits
     adapter: str | None = None
 
@@ -85,12 +83,10 @@ class TrainingPlan:
             training["adapter"] = {"kind": self.adapter}
         if self.limits.budget_hours is not None:
             training |= {"budget_hours": self.limits.budget_hours, "budget_updates": None}  # once they are measured
+        watched = [OWN, *self.general]
         train = [self._pair(OWN, "train")]
         if self.general_share:
-            share = round(self.share_of_samples(), 4)
-            train[0]["weight"] = round(1 - share, 4)
-            train.append({**self._pair(GENERAL, "train"), "weight": share})
-        watched = [OWN, *([GENERAL] if self.has_general else [])]
+            train = [{**self._pair(text, "train"), "weight": share} for text, share in self.sample_shares().items()]
         positions = min(self.metadata.model.max_lengths().values(), default=MAX_LENGTH + 1)
         tree = {
             "name": self.run.name,
@@ -115,18 +111,19 @@ class TrainingPlan:
     def _own(self) -> CorpusStatistics:
         return corpus_statistics(*([file] for file in self._files(OWN, "train")))
 
-    def share_of_samples(self) -> float:
-        """The share of the samples that general text needs to have its share of the tokens."""
-        statistics = self._own, corpus_statistics(*([file] for file in self._files(GENERAL, "train")))
-        own, general = (each.pairs / each.tokens for each in statistics)
-        samples = self.general_share * general, (1 - self.general_share) * own
-        return samples[0] / sum(samples)
+    def sample_shares(self) -> dict[str, float]:
+        """The share of the samples of each text, so that the general ones have their share of the tokens, evenly."""
+        samples = {OWN: (1 - self.general_share) * self._own.pairs / self._own.tokens}
+        for text in self.general:
+            statistics = corpus_statistics(*([file] for file in self._files(text, "train")))
+            samples[text] = self.general_share / len(self.general) * statistics.pairs / statistics.tokens
+        return {text: round(each / sum(samples.values()), 4) for text, each in samples.items()}
 
     def _files(self, text: str, part: str) -> list[Path]:
         return [self.run / text / f"{part}.{lang}" for lang in self.metadata.direction(self._prefix(text))]
 
     def _prefix(self, text: str) -> SourcePrefix:
-        return self.prefix if text == OWN else self.general_prefix
+        return self.prefix if text == OWN else self.general[text]
 
     def _pair(self, text: str, part: str) -> dict[str, Any]:
         files = [file.resolve() for file in self._files(text, part)]

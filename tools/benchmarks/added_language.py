@@ -4,8 +4,8 @@
 
 MULTI30K has the files of `mtkit fetch multi30k`. The model translates between English and German, and English and
 French (10,000 pairs of each direction); Czech is added from `--pairs` pairs, with German as its relative, with pieces
-of its own and with German for replay. BLEU of all directions on test_2016_flickr: before, after, and of a model that
-was trained with Czech from the start. Settings were chosen before the test sets were read. Finished runs are kept.
+of its own and with all directions for replay. BLEU of all directions on test_2016_flickr: before, after, and of a model
+that was trained with Czech from the start. Settings were chosen before the test sets were read. Finished runs are kept.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def run_seed(options: argparse.Namespace, seed: int) -> dict[str, dict[str, floa
     start = train(options, output / "start", seed, more, DIRECTIONS | ADDED)
     texts = own_text(options.corpus, output, pairs)
     words = ["finetune", base, *texts["own"], "-o", output / "added", "--tgt-lang", "cs", "--add-language", "cs=de"]
-    words += ["--extend-tokenizer", "500", "--general", *texts["general"], "--general-tgt-lang", "de"]
+    words += ["--extend-tokenizer", "500"]
+    for langs in DIRECTIONS.values():
+        words += ["--general", *(output / f"general.{lang}" for lang in langs)]
     words += ["--valid", *texts["valid"], "--test", *texts["test"], f"training.seed={seed}"]
     run(words)
     scores = {"start": report(start)}
@@ -105,8 +107,8 @@ def own_text(corpus: Path, output: Path, pairs: int) -> dict[str, list[Path]]:
         "valid": [corpus / "val.en.gz", corpus / "val.cs.gz"],
         "test": [corpus / f"{TEST}.en.gz", corpus / f"{TEST}.cs.gz"],
     }
-    for name, tgt, count in (("own", "cs", pairs), ("general", "de", 10_000)):
-        files[name] = [output / f"{name}.en", output / f"{name}.{tgt}"]
+    for name, langs, count in (("own", ("en", "cs"), pairs), ("general", ("en", "de", "fr"), 10_000)):
+        files[name] = [output / f"{name}.{lang}" for lang in langs]
         for path in files[name]:
             lines = gzip.decompress((corpus / f"train{path.suffix}.gz").read_bytes()).decode().splitlines()
             step = len(lines) / count

@@ -83,7 +83,8 @@ def bleu(hyps: Path, refs: Path) -> float:
 
 def test_own_text_is_learned_and_general_text_watched(mtkit, tmp_path: Path, base: Path, capsys) -> None:
     own, general = write(tmp_path, "own", pairs(300, OWN, 2)), write(tmp_path, "general", pairs(200, WORDS, 3))
-    code, out, err = mtkit(*own, "--general", *general, "--general-share", 0, "--keep-general", 60, *UPDATES)
+    updates = ["training.max_updates=80", *UPDATES[1:]]  # enough for a gain beyond noise on every processor
+    code, out, err = mtkit(*own, "--general", *general, "--general-share", 0, "--keep-general", 60, *updates)
     assert code == 0, err
     tuned = tmp_path / "tuned"
     scores = json.loads((tuned / "comparison.json").read_text())["test"]

@@ -222,7 +222,7 @@ def test_languages_are_cut(folder: Path, tmp_path: Path, capsys: pytest.CaptureF
         (["--languages", "en", "--text", "text.en"], "a direction has two languages; name at least two"),
         (["--languages", "en,de"], "give a file of each language, --text FILE --text FILE"),
         (["--to", "int8", "--text", "text.en"], "--languages and --text have no effect with --to int8; omit them"),
-        ([], "--to is missing; give one of int8, int4, sparse, heads, ffn, half-depth, vocabulary"),
+        ([], "--to is missing; give one of bf16, int8, int4, sparse, heads, ffn, half-depth, vocabulary"),
     ],
 )
 def test_cuts_that_are_refused(
@@ -239,12 +239,15 @@ def test_a_language_is_added(folder: Path, tmp_path: Path, capsys: pytest.Captur
     """It begins as its relative, is learned, and the others stay, by replay of one of them."""
     lines = [" ".join(each) for each in itertools.islice(itertools.product(WORDS, repeat=4), 0, None, 6)]
     texts = {"en": lines, "xx": [" ".join(NONSENSE[word] for word in line.split()) for line in lines]}
+    texts["de"] = [" ".join(WORDS[word] for word in line.split()) for line in lines]
     texts["yy"] = [" ".join(reversed(line.split())) for line in texts["xx"]]
     files = {lang: tmp_path / f"text.{lang}" for lang in texts}
     for lang, file in files.items():
         file.write_text("".join(f"{line}\n" for line in texts[lang]))
     words = ["finetune", folder / "run", files["en"], files["yy"], "-o", tmp_path / "run", "--tgt-lang", "yy"]
-    words += ["--add-language", "yy=xx", "--general", files["en"], files["xx"], "--general-tgt-lang", "xx"]
+    words += ["--add-language", "yy=xx"]
+    for lang in ("xx", "de"):
+        words += ["--general", files["en"], files[lang]]
     words += ["training.max_updates=300", "training.patience=null", "training.optimiser.learning_rate=3e-3"]
     assert entry.execute([*map(str, words)]) == 0, capsys.readouterr().err
     capsys.readouterr()
@@ -253,7 +256,9 @@ def test_a_language_is_added(folder: Path, tmp_path: Path, capsys: pytest.Captur
     assert (metadata.src_lang, metadata.tgt_lang) == ("en", "yy")
     before = (tmp_path / "run" / "hyps" / "own.before.txt").read_text()
     assert {*before.split()} <= {*NONSENSE.values()}  # words of the relative
-    for lang in ("yy", "xx"):
+    comparison = json.loads((tmp_path / "run" / "comparison.json").read_text())
+    assert [*comparison["test"]] == ["own", "general", "general-2"]
+    for lang in ("yy", "xx", "de"):
         assert entry.execute(["translate", str(tmp_path / "run"), str(files["en"]), "--tgt-lang", lang]) == 0
         assert share(capsys.readouterr().out.split("\n")[:-1], texts[lang]) > 0.8, lang
 
@@ -266,7 +271,7 @@ def test_a_language_is_added(folder: Path, tmp_path: Path, capsys: pytest.Captur
         (["--add-language", "xx=de", "--tgt-lang", "xx"], "the model has xx; omit the option"),
         (["--add-language", "yy=xx"], "--add-language yy: the text is en to de; give --tgt-lang"),
         (["--add-language", "yy=xx", "--tgt-lang", "yy", "--adapter", "lora"], "--adapter does not train the rows"),
-        (["--general-tgt-lang", "xx"], "--general-src-lang and --general-tgt-lang are of general text"),
+        (["--general", "a.en"], "--general: give a source and its translation"),
     ],
 )
 def test_additions_that_are_refused(

@@ -75,15 +75,17 @@ def test_a_range_test_has_the_trials_that_a_budget_has_time_for(
 
 @pytest.mark.parametrize("share", [0.25, 0.5])
 def test_general_text_gets_its_share_of_the_tokens(tmp_path: Path, share: float) -> None:
-    words = {"own": 39, "general": 9}  # of each line, which has one token more
+    words = {"own": 39, "general": 9, "general-2": 19}  # of each line, which has one token more
     for text, count in words.items():
         (tmp_path / text).mkdir()
         for lang in ("en", "de"):
             (tmp_path / text / f"train.{lang}").write_text(100 * f"{'dog ' * count}\n")
     metadata: Any = SimpleNamespace(direction=lambda prefix: ("en", "de"))
-    plan = TrainingPlan(Path(), metadata, tmp_path, True, share, SourcePrefix(), SourcePrefix(), NO_LIMITS)
-    tokens = plan.share_of_samples() * 10, (1 - plan.share_of_samples()) * 40
-    assert tokens[0] / sum(tokens) == pytest.approx(share, abs=0.02)
+    general = {text: SourcePrefix() for text in words if text != "own"}
+    plan = TrainingPlan(Path(), metadata, tmp_path, general, share, SourcePrefix(), NO_LIMITS)
+    tokens = {text: samples * (words[text] + 1) for text, samples in plan.sample_shares().items()}
+    for text in general:
+        assert tokens[text] / sum(tokens.values()) == pytest.approx(share / len(general), abs=0.02)
 
 
 def test_a_mixture_keeps_the_general_text() -> None:

@@ -38,8 +38,10 @@ def finetune(
         Path, typer.Option("-o", "--output", "--run-dir", metavar="RUN", parser=non_empty_path, help="Run to write.")
     ],
     general: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option("--general", metavar="SRC TGT", help="General text: replayed in training, and watched."),
+        list[Path] | None,
+        typer.Option(
+            "--general", metavar="SRC TGT", help="General text: replayed in training, and watched (repeatable)."
+        ),
     ] = None,
     general_source: Annotated[
         Path | None,
@@ -48,13 +50,6 @@ def finetune(
     general_test: Annotated[
         tuple[Path, Path] | None,
         typer.Option("--general-test", metavar="SRC TGT", help="Test set of --general (default: split)."),
-    ] = None,
-    general_src_lang: Annotated[
-        str | None,
-        typer.Option("--general-src-lang", metavar="LANG", help="Language of its sources (default: as your text)."),
-    ] = None,
-    general_tgt_lang: Annotated[
-        str | None, typer.Option("--general-tgt-lang", metavar="LANG", help="Language of its translations.")
     ] = None,
     general_share: Annotated[
         float | None,
@@ -118,8 +113,11 @@ def finetune(
         raise UsageError("finetune: give a source and its translation, or one file with both; then key=value")
     limits = check_budget(budget, overrides)
     check_overrides([*([f"training.adapter.kind={adapter}"] if adapter else []), *overrides])
-    if general_test is not None and general is None:
-        raise UsageError("finetune: --general-test is the test set of --general; give both")
+    pairs = list(zip((general or [])[::2], (general or [])[1::2], strict=False))
+    if len(general or []) % 2:
+        raise UsageError("finetune: --general: give a source and its translation")
+    if general_test is not None and len(pairs) != 1:
+        raise UsageError("finetune: --general-test is the test set of --general; give one of each")
 
     names = [] if add_language is None else add_language.split("=")
     if add_language is not None and (len(names) != 2 or not all(map(is_code, names))):
@@ -139,7 +137,7 @@ def finetune(
         base=model,
         run=output,
         text=GivenText(tuple(files), valid, test, docid, encoding),
-        general=None if general is None else GivenText(general, None, general_test),
+        general=tuple(GivenText(pair, None, general_test) for pair in pairs),
         general_source=general_source,
         general_share=general_share,
         limits=limits,
@@ -149,7 +147,6 @@ def finetune(
         adapter=adapter,
         extend_tokenizer=extend_tokenizer,
         add_language=None if add_language is None else NewLanguage(*names),
-        general_langs=(general_src_lang, general_tgt_lang),
         fresh=fresh,
     )
     limit_spinning()
