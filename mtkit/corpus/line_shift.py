@@ -63,16 +63,8 @@ def forbid_shifted_lines(src: Path, tgt: Path) -> None:
 
 def find_shift(src: Lines, tgt: Lines) -> int:
     """Return k if tgt[n + k] is the translation of src[n], and not tgt[n]; 0 if that is not sure."""
-    src_lengths, tgt_lengths = (np.array([float(len(line.strip())) for line in side]) for side in (src, tgt))
-    offsets = [offset for offset in range(-MAX_SHIFT, MAX_SHIFT + 1) if len(src) - abs(offset) >= MIN_LINES]
-    correlation = dict.fromkeys(offsets, 0.0)  # of the logarithms of lengths; 0 if one side has one length only
-    for offset in offsets:
-        both = np.stack(_aligned(src_lengths, tgt_lengths, offset))  # [2, N]
-        logs = np.log(both[:, (both > 0).all(axis=0)])
-        if logs.shape[1] >= MIN_LINES // 2 and (logs.std(axis=1) > 0).all():
-            correlation[offset] = float(np.corrcoef(logs)[0, 1])
-    best = max(offsets, key=lambda offset: correlation[offset], default=0)
-    if best == 0 or correlation[best] - correlation[0] < MIN_CORRELATION_GAIN:
+    best = best_offset(*(np.array([float(len(line.strip())) for line in side]) for side in (src, tgt)))
+    if best == 0:
         return 0
     equal = sum(one == other for one, other in zip(*_aligned(src, tgt, best), strict=True))
     if 2 * equal > len(src):  # the lines of a dialogue, which answer each other
@@ -85,6 +77,24 @@ def find_shift(src: Lines, tgt: Lines) -> int:
     return best if gains[0] - gains[1] > MIN_LEXICON_GAIN else 0
 
 
+def best_offset(src_lengths: NDArray[np.float64], tgt_lengths: NDArray[np.float64]) -> int:
+    """The offset at which the lengths of lines [N] are correlated much more than those of opposite lines; 0: none."""
+    offsets = [offset for offset in range(-MAX_SHIFT, MAX_SHIFT + 1) if len(src_lengths) - abs(offset) >= MIN_LINES]
+    correlation = dict.fromkeys(offsets, 0.0)  # of the logarithms of lengths; 0 if one side has one length only
+    for offset in offsets:
+        both = np.stack(_aligned(src_lengths, tgt_lengths, offset))  # [2, N]
+        logs = np.log(both[:, (both > 0).all(axis=0)])
+        if logs.shape[1] >= MIN_LINES // 2 and (logs.std(axis=1) > 0).all():
+            correlation[offset] = float(np.corrcoef(logs)[0, 1])
+    best = max(offsets, key=lambda offset: correlation[offset], default=0)
+    return best if best and correlation[best] - correlation[0] >= MIN_CORRELATION_GAIN else 0
+
+
+def split_tokens(line: str) -> list[str]:
+    """Words, numbers and signs of a line in lower case; of scripts without spaces, the characters."""
+    return _TOKEN.findall(line.lower())
+
+
 def _aligned(src: S, tgt: S, offset: int) -> tuple[S, S]:
     """The lines of both sides that are opposite each other at an offset."""
     count = len(src) - abs(offset)
@@ -94,7 +104,7 @@ def _aligned(src: S, tgt: S, offset: int) -> tuple[S, S]:
 
 def _token_ids(lines: Lines) -> tuple[Sequence[list[int]], int]:
     """The ids of the tokens of each line that occur in two lines, and their number."""
-    tokens = [_TOKEN.findall(line.lower())[:MAX_TOKENS] for line in lines]
+    tokens = [split_tokens(line)[:MAX_TOKENS] for line in lines]
     if sum(map(len, tokens)) < MIN_TOKENS_OF_LINE * len(lines):
         tokens = [list(line.strip())[:MAX_TOKENS] for line in lines]
     counts = Counter(itertools.chain.from_iterable(map(set, tokens)))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,40 +192,48 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
         positions.append(position)
     characters = np.array(lengths, dtype=np.int64).reshape(-1, 2)  # [N, 2] of both sides
     findings.longest = int(characters.max(initial=0))
-    both = characters[(characters > 0).all(axis=1)]
-    if len(both):
-        ratio = both[:, 0] / both[:, 1]
-        relative = ratio / np.median(ratio)
-        is_odd = (np.maximum(relative, 1 / relative) > ODD_RATIO) & (both.max(axis=1) > ODD_CHARACTERS)
-        findings.odd = int(is_odd.sum())
+    findings.odd = int(are_odd(characters).sum())
     characters[blank] = 0
     return PairPositions(np.array(positions), characters, docid is not None, findings)
 
 
+def are_odd(characters: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    """[N] whether the lengths of two sides [N, 2] differ ODD_RATIO times more than usual."""
+    is_odd = (characters > 0).all(axis=1)
+    if is_odd.any():
+        both = characters[is_odd]
+        ratio = both[:, 0] / both[:, 1]
+        relative = ratio / np.median(ratio)
+        is_odd[is_odd] = (np.maximum(relative, 1 / relative) > ODD_RATIO) & (both.max(axis=1) > ODD_CHARACTERS)
+    return np.asarray(is_odd)
+
+
 @dataclass
 class HeldOutLines:
-    """Normalised lines of valid and test, which train must not contain.
+    """Hashes of the normalised lines of valid and test, which train must not contain.
 
     Attributes:
         min_characters: shorter sources may be in all parts, as headings are; so may targets below MIN_CHARACTERS, of
             which a dictionary has few.
     """
 
-    src: set[str]
-    tgt: set[str]
+    src: set[int]
+    tgt: set[int]
     min_characters: int
 
     def add(self, src: str, tgt: str) -> bool:
         """Add a pair; return False if one of its sides was there."""
-        is_new = not self.overlaps(src, tgt)
-        self.src.add(normalised(src))
-        self.tgt.add(normalised(tgt))
+        is_new = not any(self.matches(src, tgt))
+        self.src.add(hash(normalised(src)))
+        self.tgt.add(hash(normalised(tgt)))
         return is_new
 
-    def overlaps(self, src: str, tgt: str) -> bool:
-        """Return whether a side is held out."""
-        sides = (src, self.src, self.min_characters), (tgt, self.tgt, max(self.min_characters, MIN_CHARACTERS))
-        return any(len(line) >= length and normalised(line) in lines for line, lines, length in sides)
+    def matches(self, src: str, tgt: str) -> tuple[bool, bool]:
+        """Return whether the source is held out, and whether the target is."""
+        return (
+            len(src) >= self.min_characters and hash(normalised(src)) in self.src,
+            len(tgt) >= max(self.min_characters, MIN_CHARACTERS) and hash(normalised(tgt)) in self.tgt,
+        )
 
 
 def read_pairs(src: Path, tgt: Path) -> Iterator[tuple[str, str]]:

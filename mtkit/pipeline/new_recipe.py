@@ -389,7 +389,7 @@ def _write(corpus: ParallelText, parts: list[Part], folder: Path, *, min_charact
             if part == current
         )
         for part, pair in in_order:
-            is_kept = not held_out.overlaps(*pair) if part == "train" else held_out.add(*pair)
+            is_kept = not any(held_out.matches(*pair)) if part == "train" else held_out.add(*pair)
             if is_kept:
                 write(part, pair)
             else:

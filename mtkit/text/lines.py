@@ -170,26 +170,45 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
         yield from _decode(content, name)
 
 
-def _decode(stream: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of decompressed bytes; see `decode_lines`."""
+def line_blocks(path: Path) -> Iterator[bytes]:
+    """The undecoded content of a text file in blocks of whole lines; the last one may lack its line end.
+
+    Raises:
+        DataError, MissingInputError, ReadWriteError, MissingExtraError: as `read_lines`, except that bytes may be
+            anything.
+    """
+    with _content(path) as stream:
+        yield from _blocks(stream, str(path))
+
+
+def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
     done = 0  # lines yielded
     rest = bytearray()  # the beginning of a line whose end has not been read yet
     is_first = True
     while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]
         if is_first:
             _require_text(chunk, name)
+            is_first = False
         head, line_end, tail = chunk.rpartition(b"\n")
         if not line_end:
             rest += chunk
             if len(rest) > MAX_LINE_BYTES:
                 raise DataError(f"{name}:{done + 1}: a line of more than {MAX_LINE_BYTES >> 20} MiB; is this a text?")
             continue
-        block = _without_bom(bytes(rest) + head, is_first)
-        rest, is_first = bytearray(tail), False
-        done += yield from _decode_block(block, name, done)
-    last = _without_bom(bytes(rest), is_first)
-    if last:
-        yield from _decode_block(last, name, done)
+        done += head.count(b"\n") + 1
+        yield bytes(rest) + head + line_end
+        rest = bytearray(tail)
+    if rest:
+        yield bytes(rest)
+
+
+def _decode(stream: BinaryIO, name: str) -> Iterator[str]:
+    """The lines of decompressed bytes; see `decode_lines`."""
+    done = 0  # lines yielded
+    for block in _blocks(stream, name):
+        content = block.removeprefix(_BOM) if not done else block
+        if content:  # a file with a byte order mark only is empty
+            done += yield from _decode_block(content.removesuffix(b"\n"), name, done)
 
 
 def _without_bom(block: bytes, is_first: bool) -> bytes:

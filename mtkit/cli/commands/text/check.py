@@ -1,0 +1,65 @@
+"""`mtkit check`: faults of parallel text, with their places."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtkit.cli.options import JsonFile, SrcLang, TgtLang, complete_recipe, forbid_overwriting_input
+
+
+def check(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SRC TGT|FILE|RECIPE [key=value]...",
+            help="Two text files, line by line; one file with both sides, such as .tsv or .tmx; or a recipe.",
+            autocompletion=complete_recipe,
+        ),
+    ],
+    src_lang: SrcLang = None,
+    tgt_lang: TgtLang = None,
+    valid: Annotated[
+        tuple[Path, Path] | None, typer.Option("--valid", metavar="SRC TGT", help="Set that is held out.")
+    ] = None,
+    test: Annotated[
+        tuple[Path, Path] | None, typer.Option("--test", metavar="SRC TGT", help="Set that is held out.")
+    ] = None,
+    json: JsonFile = None,
+) -> None:
+    """Look for faults in parallel text and say where they are.
+
+    Errors make a training or its scores wrong, and the exit code is 65: lines that are not opposite their translations,
+    bytes that are not UTF-8, other languages, lines of valid and test in the training text. Warnings do not change it.
+    """
+    from mtkit.errors import UsageError
+    from mtkit.recipe.paths import RECIPE_SUFFIXES, builtin_files
+
+    files = [Path(word) for word in words]
+    is_recipe = files[0].suffix in RECIPE_SUFFIXES or words[0] in builtin_files("recipe")
+    if not is_recipe and len(words) > 2:
+        raise UsageError(f"check: {len(words)} files; give a source and its translation, or one file with both sides")
+    if is_recipe and any((src_lang, tgt_lang, valid, test)):
+        raise UsageError(
+            "check: a recipe names its languages and sets; omit --src-lang, --tgt-lang, --valid and --test"
+        )
+    forbid_overwriting_input("check", json, files)
+
+    from mtkit.cli.printing import print_notes, print_results
+    from mtkit.errors import DataError
+    from mtkit.pipeline.check_text import check_files, check_recipe
+
+    if is_recipe:
+        from mtkit.recipe.recipe import read_recipe
+
+        reports = list(check_recipe(read_recipe(words[0], words[1:], allow_commands=True).recipe.corpus))
+    else:
+        held_out = [each for each in (valid, test) if each is not None]
+        reports = [check_files(files, (src_lang, tgt_lang), held_out, lambda text: print_notes([text]))]
+    lines = [line for report in reports for line in report.lines()]
+    print_results([], notes=lines, content=[report.as_json() for report in reports], json_file=json)
+    if count := sum(report.num_errors for report in reports):
+        kinds = "one kind of error makes" if count == 1 else f"{count} kinds of errors make"
+        raise DataError(f"{kinds} training or scores wrong; mend the text, then check it again")

@@ -1,0 +1,79 @@
+"""Texts to check: two files, one document with both sides, or all texts of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from mtkit.corpus.config import CorpusConfig, ParallelFiles, TrainParallelFiles
+from mtkit.corpus.lenient_reading import ParallelInput, Record, record_characters
+from mtkit.corpus.near_match import HeldOutText
+from mtkit.corpus.split import read_pairs as read_lines_of
+from mtkit.corpus.text_check import CheckReport, TextCheck
+from mtkit.documents.pairs import read_pairs
+from mtkit.documents.reading import Report
+from mtkit.errors import UsageError
+from mtkit.io.files import require_regular_file
+
+Langs = tuple[str | None, str | None]
+Pair = tuple[Path, Path]
+
+
+def check_files(files: Sequence[Path], langs: Langs, held_out: Sequence[Pair], notify: Report) -> CheckReport:
+    """Check two files of lines, or one document with both sides.
+
+    Args:
+        langs: stated languages; a TMX document needs both.
+        held_out: files of valid and test.
+        notify: receives the sentence that an encoding was guessed.
+
+    Raises:
+        UsageError: the document has no pairs of these languages, or cannot have any.
+        DataError, MissingInputError, ReadWriteError, MissingExtraError: as `TextCheck` and `read_pairs`.
+    """
+    for path in (*files, *chain.from_iterable(held_out)):
+        require_regular_file(path)
+    is_document = len(files) == 1
+    text = _document(files[0], langs, notify) if is_document else ParallelInput.of_files(files[0], files[1], langs)
+    return TextCheck(text, _held_out(held_out))()
+
+
+def _held_out(files: Sequence[Pair]) -> HeldOutText | None:
+    return HeldOutText(chain.from_iterable(read_lines_of(*each) for each in files)) if files else None
+
+
+def _document(path: Path, langs: Langs, notify: Report) -> ParallelInput:
+    src_lang, tgt_lang = (each or "" for each in langs)
+    numbers: list[int] = []
+
+    def read(record: Record) -> Iterator[tuple[str | None, str | None]]:
+        pairs = read_pairs(path, src_lang=src_lang, tgt_lang=tgt_lang, report=notify)
+        for number, pair in enumerate(pairs):
+            if number == len(numbers):
+                numbers.append(pair.line)
+            record_characters(pair.src.text.replace("\n", " "), "src", number, record)
+            record_characters(pair.tgt.text.replace("\n", " "), "tgt", number, record)
+            yield pair.src.text, pair.tgt.text
+        if not numbers:
+            raise UsageError(f"{path}: no pairs; state the languages of the file with --src-lang CODE --tgt-lang CODE")
+
+    return ParallelInput((str(path), str(path)), read, langs, numbers)
+
+
+def check_recipe(corpus: CorpusConfig) -> Iterator[CheckReport]:
+    """Yield a report of each pair of files of a recipe; of training text, also what it shares with valid and test.
+
+    Raises:
+        DataError, MissingInputError, ReadWriteError, MissingExtraError: as `TextCheck`.
+    """
+    held_out = [each for each in (*corpus.valid_sets, *corpus.test.values()) if isinstance(each, ParallelFiles)]
+    train = [each for each in corpus.train if isinstance(each, TrainParallelFiles)]
+    known = _held_out([(each.src, each.tgt) for each in held_out])
+    checked: list[TrainParallelFiles | ParallelFiles] = [*train, *held_out]
+    for files in checked:
+        # a tag may name the language
+        is_stated = files.tag is None and files.prefix is None
+        langs = corpus.languages_of(files) if is_stated else (None, None)
+        text = ParallelInput.of_files(files.src, files.tgt, langs)
+        yield TextCheck(text, known if isinstance(files, TrainParallelFiles) else None)()
