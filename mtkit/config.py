@@ -18,6 +18,7 @@ from __future__ import annotations
 import operator
 import re
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
+from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, NoReturn, TypeVar, dataclass_transform
 
@@ -76,7 +77,12 @@ _SHARED = ("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delat
 
 
 def _values(config: Any) -> tuple[Any, ...]:
-    return tuple(getattr(config, key.name) for key in fields(config))
+    return tuple(getattr(config, name) for name in _names(config.__class__))
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(key.name for key in fields(kind))
 
 
 def _is_multiple(value: float, factor: float) -> bool:

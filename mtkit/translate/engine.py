@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from mtkit.errors import ComputeError, DataError, describe_oom, is_oom
 from mtkit.inference.library import native
-from mtkit.inference.native_search import NativeModel
+from mtkit.inference.native_search import NativeModel, NativeSearch
 from mtkit.inference.support import ComputeType
 from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SearchSettings, SentenceRequest, SpecialIds
@@ -105,8 +105,10 @@ class NativeEngine:
             token_bytes=token_bytes,
         )
 
+        run = NativeSearch(self.model, settings)
+
         def search(requests: Sequence[SentenceRequest]) -> list[list[Hypothesis]]:
-            supported = iter(self.model.search([each for each in requests if not each.include], settings))
+            supported = iter(run([each for each in requests if not each.include]))
             others: Iterator[list[Hypothesis]] = iter(())
             if any(each.include for each in requests):
                 find = self.reference.make_search(config, special_ids, token_bytes, with_scores=with_scores)

@@ -6,6 +6,7 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, overload
 
 from mtkit.errors import ComputeError, DataError, MtkitError, NonFiniteError
@@ -14,7 +15,7 @@ from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.text.lines import require_list
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.engine import BatchBudget, Engine, StartedEngine, name_line, special_ids
+from mtkit.translate.engine import BatchBudget, Engine, SearchFn, StartedEngine, name_line, special_ids
 from mtkit.translate.lines import MAX_CHUNK, Line, read_windows, text_of, tokenize_constraints
 from mtkit.translate.repair import Repair, has_loop
 from mtkit.translate.reranking import Rerank, rerank_until_error
@@ -221,7 +222,7 @@ class Translator:
         self._search(segments, self.search, end)
         searched = [s for s in segments if s.line < end.line and s.hypotheses]
         looping = [s for s in searched if has_loop(s.hypotheses[0].tokens, s.ids)]
-        if self.search.retry_loops:
+        if looping and self.search.retry_loops:
             no_loops = replace(self.search, no_repeat_ngram=self.search.no_repeat_ngram or LOOP_NGRAM)
             self._search(looping, no_loops, end)
         for segment in looping:
@@ -252,12 +253,20 @@ class Translator:
         if done := [s for s in segments if s.line < end.line and s.hypotheses]:
             self._detokenize(done, end)
 
+    @cached_property
+    def _default_search(self) -> SearchFn:
+        """The search of `search`, made once: for a line alone, it takes a tenth of the time to make it."""
+        with_scores = self.options.with_scores
+        return self.engine.make_search(self.search, self.special_ids, self.token_bytes, with_scores=with_scores)
+
     def _search(self, segments: Sequence[Segment], config: SearchConfig, end: _End) -> None:
         """Search the hypotheses of the segments that have tokens, of lines before `end`, which a failure moves."""
         with_scores, num_hypotheses = self.options.with_scores, config.num_hypotheses
         if self.rerankings:
             config = replace(config, n_best=num_hypotheses)
-        search = self.engine.make_search(config, self.special_ids, self.token_bytes, with_scores=with_scores)
+        search = self._default_search
+        if config is not self.search:
+            search = self.engine.make_search(config, self.special_ids, self.token_bytes, with_scores=with_scores)
 
         def run(part: Sequence[Segment]) -> list[list[Hypothesis]]:
             requests = []
