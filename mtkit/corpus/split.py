@@ -199,13 +199,13 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
 
 def are_odd(characters: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
     """[N] whether the lengths of two sides [N, 2] differ ODD_RATIO times more than usual."""
-    is_odd = (characters > 0).all(axis=1)
+    is_odd: NDArray[np.bool_] = np.asarray((characters > 0).all(axis=1))
     if is_odd.any():
         both = characters[is_odd]
         ratio = both[:, 0] / both[:, 1]
         relative = ratio / np.median(ratio)
         is_odd[is_odd] = (np.maximum(relative, 1 / relative) > ODD_RATIO) & (both.max(axis=1) > ODD_CHARACTERS)
-    return np.asarray(is_odd)
+    return is_odd
 
 
 @dataclass

@@ -31,7 +31,6 @@ from mtkit.finetuning.learning_rate import RangeTest
 from mtkit.finetuning.report import FinetuneReport, report
 from mtkit.finetuning.settings import (
     GENERAL,
-    GENERAL_SHARE,
     OWN,
     TrainingPlan,
     fit_updates,
@@ -241,10 +240,11 @@ class _Steps:
         self.run = options.run
         self.langs = metadata.src_lang, metadata.tgt_lang
         self.general = options.general_prefixes(metadata)
+        # as much of own text as of each general one; Chu et al. 2017 mix as many sentences of two texts
+        default_share = len(self.general) / (1 + len(self.general))  # https://aclanthology.org/P17-2061
+        self.share = default_share if options.general_share is None else options.general_share
         # before, a new language is written as its relative
         self.before = base if options.add_language is None else options.run / EXTENDED
-        default_share = GENERAL_SHARE if options.has_general else 0.0
-        self.share = default_share if options.general_share is None else options.general_share
 
     def notify(self, stage: str, message: str) -> None:
         self.display.event(stage, None, {"result": message})

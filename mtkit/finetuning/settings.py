@@ -35,7 +35,6 @@ VALIDATIONS = 10
 MIN_BETWEEN_VALIDATIONS = 20  # updates
 PATIENCE = 3  # validations
 VALIDATION_SENTENCES = 50  # that are decoded, of each set
-GENERAL_SHARE = 0.5  # of the tokens; Chu et al. 2017 mix as many sentences of both: https://aclanthology.org/P17-2061
 UNTESTED_RATE = 1e-4  # until the range test, and where an override of the rate or the optimiser replaces it
 MAX_LENGTH = 256  # tokens of a side, unless the model has fewer positions
 OWN, GENERAL = "own", "general"  # names of the texts, of their test sets and folders

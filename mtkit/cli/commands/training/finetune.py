@@ -54,7 +54,10 @@ def finetune(
     general_share: Annotated[
         float | None,
         typer.Option(
-            "--general-share", min=0.0, max=0.9, help="Its share of the tokens (default: 0.5); 0 only watches."
+            "--general-share",
+            min=0.0,
+            max=0.9,
+            help="Its share of the tokens (default: that of your text for each); 0 only watches.",
         ),
     ] = None,
     keep_general: Annotated[
