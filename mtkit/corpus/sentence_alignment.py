@@ -27,6 +27,7 @@ from mtkit.io.files import translate_write_errors
 MAX_TOKENS = 40  # of a line; the others say little more
 MAX_CHARACTERS = 4000  # of a line, of which tokens are taken
 SAMPLE_LINES, CHUNK_LINES = 20_000, 500  # of the lexicon; lines of it that stand together
+TRACKED_LINES = 250  # whose offset is guessed from their lengths
 MIN_LINES = 100  # fewer say too little
 NUM_TRANSLATIONS, MIN_PROB = 3, 0.08  # of a word
 MIN_COUNT = 2  # of a word in the sample
@@ -152,13 +153,10 @@ class LineScorer:
 
     def __init__(self, src: TokenSide, tgt: TokenSide) -> None:
         count = min(len(src), len(tgt))
-        rows = sample_rows(count)
-        chunks = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
-        pairs = []  # at the offsets at which the lengths of lines are correlated
-        for chunk in chunks:
-            offset = best_offset(src.logs[chunk].astype(float), tgt.logs[chunk].astype(float))
-            pairs.append(np.stack([chunk, chunk + offset])[:, max(0, -offset) : len(chunk) - max(0, offset)])
-        src_rows, tgt_rows = np.concatenate(pairs, axis=1)
+        src_rows = sample_rows(count)
+        tgt_rows = src_rows + _offsets_by_length(src, tgt)[src_rows // TRACKED_LINES]
+        is_inside = (tgt_rows >= 0) & (tgt_rows < len(tgt))
+        src_rows, tgt_rows = src_rows[is_inside], tgt_rows[is_inside]
         src, tgt = src.take(src_rows), tgt.take(tgt_rows)
         difference = tgt.logs - src.logs
         others = np.roll(tgt.logs, len(tgt) // 2) - src.logs
@@ -233,6 +231,17 @@ def sample_rows(count: int) -> NDArray[np.int64]:
         return np.arange(count)
     starts = np.linspace(0, count - CHUNK_LINES, SAMPLE_LINES // CHUNK_LINES).astype(np.int64)
     return np.unique((starts[:, None] + np.arange(CHUNK_LINES)).ravel())
+
+
+def _offsets_by_length(src: TokenSide, tgt: TokenSide) -> NDArray[np.int64]:
+    """The offset of each TRACKED_LINES lines at which lengths are correlated, from that of the lines before."""
+    offset, offsets = 0, []
+    for start in range(0, min(len(src), len(tgt)), TRACKED_LINES):
+        rows = np.arange(max(start, -offset), min(start + TRACKED_LINES, len(src), len(tgt) - offset))
+        if len(rows):
+            offset += best_offset(*(np.expm1(each).astype(float) for each in (src.logs[rows], tgt.logs[rows + offset])))
+        offsets.append(offset)
+    return np.array(offsets, dtype=np.int64)
 
 
 def _spread(values: NDArray[np.float32]) -> float:

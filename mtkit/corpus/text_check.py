@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import asdict, dataclass, field
-from itertools import islice, zip_longest
+from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -42,7 +42,7 @@ from mtkit.errors import DataError
 from mtkit.text.language import rank_languages
 
 Level = Literal["error", "warning", "note"]
-NUM_PLACES = 5  # stated for a finding
+NUM_PLACES, NUM_SHOWN = 100, 5  # kept of a finding; shown to people
 RUN = 20  # consecutive pairs that occur before in the same order
 MIN_UNRELATED, MIN_MOVED = 5, 3  # lines
 REPEATS, MIN_REPEATED = 4, 16  # mean occurrences of a word in a line of this many words
@@ -109,15 +109,17 @@ class Finding:
     kind: str
     count: int
     places: list[str]
-    details: list[str] = field(default_factory=list)
+    details: list[str]
     level: Level = "warning"
 
     def sentence(self) -> str:
         """The finding in one line."""
         kind = KINDS[self.kind]
-        shown = [f"{place} ({detail})" if detail else place for place, detail in zip_longest(self.places, self.details)]
-        more = ", ..." if self.count > len(self.places) else ""
-        return f"{kind.what} ({self.count:,}): {', '.join(shown)}{more}; {kind.remedy}"
+        shown = [
+            f"{place} ({detail})" if detail else place for place, detail in zip(self.places, self.details, strict=True)
+        ]
+        more = ", ..." if self.count > NUM_SHOWN < len(self.places) else ""
+        return f"{kind.what} ({self.count:,}): {', '.join(shown[:NUM_SHOWN])}{more}; {kind.remedy}"
 
 
 @dataclass

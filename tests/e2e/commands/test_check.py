@@ -65,10 +65,35 @@ def test_a_document_and_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "one kind of error makes training or scores wrong" in err
 
 
+def test_preview_shows_what_the_model_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for side in ("en", "de"):
+        write(tmp_path / f"train.{side}", lines(f"train.{side}", 150))
+    (tmp_path / "r.yaml").write_text(
+        "name: r\ncorpus:\n  src_lang: en\n  tgt_lang: de\n  train: [{src: train.en, tgt: train.de, tag: news}]\n"
+        "tokenizer: {vocab_size: 200, model_type: bpe, shared: true}\n"
+    )
+    words = ("r.yaml", "--preview", "2")
+    code, _, err = run(capsys, *words)
+    assert (code, "first run mtkit preprocess" in err) == (66, True)
+    assert entry.execute(["preprocess", "r.yaml"]) == 0
+    capsys.readouterr()
+    code, out, _ = run(capsys, *words)
+    first, src, tgt, *_ = out.split("\n")
+    assert code == 0
+    assert re.fullmatch(r"update 1, micro-batch of \d+ pairs, [\d,]+ tokens, \d+% padding", first)
+    assert re.fullmatch(r"  src: <tag0> ▁.* </s>", src)
+    assert re.fullmatch(r"  tgt: ▁.* </s>", tgt)
+    assert out.count("  src: ") == 2
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["a", "b", "c"], "check: 3 files; give a source and its translation, or one file with both sides"),
+        (["a.en", "a.de", "--preview", "3"], "check: --preview shows the training data of a recipe"),
         (["quickstart", "--src-lang", "en"], "check: a recipe names its languages and sets; omit --src-lang"),
         (["a.txt"], "a.txt: no such file"),
         (["a.tmx", "b.tmx"], "a.tmx: no such file"),

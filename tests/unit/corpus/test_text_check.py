@@ -155,3 +155,17 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
         file.write("two\n")
     with pytest.raises(DataError, match=r"a\.en: changed while it was read; check it again when it is complete"):
         list(rows)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("seed", seeds(3, slow=20))
+def test_many_dropped_lines_in_one_text(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    src, tgt = (side[:6000] for side in LINES["train"])
+    dropped = sorted(200 * number + rng.randint(50, 150) for number in range(30))
+    shorter = [line for number, line in enumerate(tgt) if number not in dropped]
+    report = check(tmp_path, Injection(encoded(src), encoded(shorter), 0, 0), held_out(src))
+    starts = [first for first, _ in spans(report, ("shift",))]
+    distances = sorted(min(abs(start - line) for start in starts) for line in dropped)
+    assert distances[len(distances) // 2] <= 5
+    assert sum(each <= 20 for each in distances) >= 0.9 * len(dropped)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import JsonFile, SrcLang, TgtLang, complete_recipe, forbid_overwriting_input
+from mtkit.cli.options import JsonFile, RunDir, SrcLang, TgtLang, complete_recipe, forbid_overwriting_input
 
 
 def check(
@@ -27,12 +27,21 @@ def check(
     test: Annotated[
         tuple[Path, Path] | None, typer.Option("--test", metavar="SRC TGT", help="Set that is held out.")
     ] = None,
+    preview: Annotated[
+        int | None,
+        typer.Option(
+            "--preview", min=1, metavar="N", help="Of a preprocessed recipe: N pairs as the model reads them."
+        ),
+    ] = None,
+    run_dir: RunDir = None,
     json: JsonFile = None,
 ) -> None:
     """Look for faults in parallel text and say where they are.
 
     Errors make a training or its scores wrong, and the exit code is 65: lines that are not opposite their translations,
     bytes that are not UTF-8, other languages, lines of valid and test in the training text. Warnings do not change it.
+
+    With --preview nothing is checked: the first pairs of the training are shown with their tokens, tags and noise.
     """
     from mtkit.errors import UsageError
     from mtkit.recipe.paths import RECIPE_SUFFIXES, builtin_files
@@ -45,16 +54,24 @@ def check(
         raise UsageError(
             "check: a recipe names its languages and sets; omit --src-lang, --tgt-lang, --valid and --test"
         )
+    if preview is not None and not is_recipe:
+        raise UsageError("check: --preview shows the training data of a recipe; name one, such as that of mtkit new")
     forbid_overwriting_input("check", json, files)
 
-    from mtkit.cli.printing import print_notes, print_results
+    from mtkit.cli.printing import print_lines, print_notes, print_results
     from mtkit.errors import DataError
     from mtkit.pipeline.check_text import check_files, check_recipe
 
     if is_recipe:
         from mtkit.recipe.recipe import read_recipe
 
-        reports = list(check_recipe(read_recipe(words[0], words[1:], allow_commands=True).recipe.corpus))
+        recipe = read_recipe(words[0], words[1:], allow_commands=True).recipe
+        if preview is not None:
+            from mtkit.pipeline.preview import preview_lines
+
+            print_lines(preview_lines(recipe, run_dir, preview))
+            return
+        reports = list(check_recipe(recipe.corpus))
     else:
         held_out = [each for each in (valid, test) if each is not None]
         reports = [check_files(files, (src_lang, tgt_lang), held_out, lambda text: print_notes([text]))]
