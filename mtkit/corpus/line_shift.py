@@ -55,9 +55,10 @@ def forbid_shifted_lines(src: Path, tgt: Path) -> None:
         if shift := find_shift(*map(list, zip(*window, strict=True))) if window else 0:
             ahead, behind = (tgt, src) if shift > 0 else (src, tgt)
             lines = count_of(abs(shift), "line")
+            where = "" if window is first else f"; mtkit check {src} {tgt} names the place"
             raise DataError(
                 f"{src} and {tgt}: shifted by {lines} {place}: the translation of line n of {behind.name} is line "
-                f"n + {abs(shift)} of {ahead.name}; remove {lines} from {ahead}, or add what {behind} lacks"
+                f"n + {abs(shift)} of {ahead.name}; remove {lines} from {ahead}, or add what {behind} lacks{where}"
             )
 
 
