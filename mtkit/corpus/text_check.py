@@ -47,6 +47,7 @@ RUN = 20  # consecutive pairs that occur before in the same order
 MIN_UNRELATED, MIN_MOVED = 5, 3  # lines
 REPEATS, MIN_REPEATED = 4, 16  # mean occurrences of a word in a line of this many words
 MAX_BLUR = 3  # lines by which the borders of a moved block may be wrong
+LINE_START = 120  # characters of a line of which the language is classified; quotations stand behind
 MAX_COMPARED = 20_000  # characters of a line whose numbers, addresses and words are compared
 
 
@@ -308,7 +309,7 @@ class TextCheck:
         for number in range(len(sampled)):
             block = list(islice(pairs, GROUP))
             for side in (0, 1):
-                text = " ".join(str(pair[side])[:1000] for pair in block if wanted[side][number])
+                text = " ".join(str(pair[side])[:LINE_START] for pair in block if wanted[side][number])
                 if sum(map(str.isalpha, text[: 4 * MIN_LETTERS])) >= MIN_LETTERS:
                     languages = {code: value for code, value in rank_languages(text) if value >= UNLIKELY}
                     groups[side].append(LineGroup(number, count_scripts(text), languages))
