@@ -28,7 +28,7 @@ from tests.e2e.serve.conftest import CONFIG, ROOT, Server, running
 from tests.e2e.translation.test_without_torch import normalised, with_requirements
 from tests.toy.models import sentences, write_toy_model
 
-LINES = sentences(60)
+LINES = [line for line in sentences(60) if any(map(str.isalpha, line))]  # the server copies a text of signs alone
 
 
 def is_translated_as(server: Server, expected: list[str]) -> bool:
