@@ -6,7 +6,6 @@ https://aclanthology.org/2020.sustainlp-1.16 . A line whose tokens are all kept 
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -18,6 +17,7 @@ from torch import Tensor
 from mtkit.errors import UsageError
 from mtkit.model_folder.folder import LoadedModel, ModelMetadata
 from mtkit.models.embeddings import VOCAB_TENSORS
+from mtkit.text.language import script_name
 from mtkit.text.lines import read_lines
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.subword.tokenizer import Side, Tokenizer
@@ -123,16 +123,10 @@ def _kept_tokens(tokenizer: Tokenizer, used: Collection[int], named: Collection[
     roles = {listed.pad, listed.unk, listed.bos, listed.eos, *listed.control, *listed.before, *listed.after}
     roles = (roles | {*listed.added}) - {*listed.languages.values(), *listed.tags.values()} | {*named}
     letters = {character for token_id in used for character in pieces[token_id]}
-    scripts = {_script(character) for character in letters}
+    scripts = {script_name(character) for character in letters}
     for token_id, piece in enumerate(pieces):
         character = piece.removeprefix(SPACE_MARK) or piece
-        is_single = len(character) == 1 and (tokenizer.is_byte_level or _script(character) in {*scripts, None})
+        is_single = len(character) == 1 and (tokenizer.is_byte_level or script_name(character) in {*scripts, None})
         if is_single or tokenizer.is_byte[token_id]:
             roles.add(token_id)
     return sorted(roles.union(used) - {*listed.hidden} | {*named})
-
-
-def _script(character: str) -> str | None:
-    """The first word of the name of a letter or mark, which is its script; None for other characters."""
-    is_letter = unicodedata.category(character)[0] in "LM"
-    return unicodedata.name(character, "").partition(" ")[0] if is_letter else None

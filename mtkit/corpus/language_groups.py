@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from mtkit.corpus.lenient_reading import BLOCK_LINES
 from mtkit.corpus.sentence_alignment import SAMPLE_LINES, TokenSide, sample_rows
-from mtkit.text.language import are_similar, language_code
+from mtkit.text.language import are_similar, language_code, script_name
 
 GROUP = 10  # lines that are classified together
 MIN_LETTERS = 40  # of a group that is classified
@@ -66,7 +65,7 @@ def count_scripts(text: str) -> Counter[str]:
     """The number of letters of each script, as Unicode names it; those of Chinese and Japanese are one."""
     scripts: Counter[str] = Counter()
     for char, count in Counter(filter(str.isalpha, text)).items():
-        script = unicodedata.name(char, "").partition(" ")[0]
+        script = script_name(char) or ""
         scripts["CJK" if script in ("HIRAGANA", "KATAKANA", "IDEOGRAPHIC") else script] += count
     return scripts
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.errors import DataError, MissingExtraError, MissingInputError
-from mtkit.text.language import language_code
+from mtkit.text.language import language_code, script_name
 
 SacrebleuTokenizer = Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "flores200", "char", "none"]
 Script = Literal["Chinese", "Japanese", "Korean", "Thai", "Lao", "Khmer", "Burmese", "Tibetan"]
@@ -160,11 +159,10 @@ def script_share(lines: Iterable[str]) -> tuple[Script | None, float]:
     by_script: Counter[Script] = Counter()
     letters = 0
     for character, count in characters.items():
-        if unicodedata.category(character)[0] not in "LM":  # letters and the marks that some vowels are
+        if (name := script_name(character)) is None:
             continue
         letters += count
-        script = _CHARACTERS.get(unicodedata.name(character, "").partition(" ")[0])
-        if script is not None:
+        if (script := _CHARACTERS.get(name)) is not None:
             by_script[script] += count
     east_asian = by_script["Chinese"] + by_script["Japanese"]
     if by_script["Japanese"] >= MIN_KANA_SHARE * east_asian:

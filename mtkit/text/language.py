@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import re
+import unicodedata
 from collections.abc import Collection, Iterable
 from functools import cache, lru_cache
 from pathlib import Path
@@ -66,6 +67,12 @@ def language_code(name: str) -> str | None:
     """The code of a language that a recipe names as de, deu, zh-CN or zh_Hans; None if it is unknown."""
     subtag = re.split("[-_]", name.lower())[0]
     return subtag if subtag in TWO_LETTERS else THREE_LETTERS.get(subtag)
+
+
+def script_name(character: str) -> str | None:
+    """The script of a letter or mark, the first word of its name in Unicode (LATIN, CJK); None for other characters."""
+    is_letter = unicodedata.category(character)[0] in "LM"  # the vowels of some scripts are marks
+    return unicodedata.name(character, "").partition(" ")[0] if is_letter else None
 
 
 @lru_cache(maxsize=256)  # a translation memory asks for each of its segments

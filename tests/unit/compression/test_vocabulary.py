@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtkit.compression.vocabulary import _kept_tokens, _script
+from mtkit.compression.vocabulary import _kept_tokens
+from mtkit.text.language import script_name
 from mtkit.text.subword.tokenizer import Tokenizer
 from tests.unit.text.subword.test_kinds import TEXT, learn
 
@@ -44,8 +45,8 @@ def test_lines_of_kept_tokens_are_as_before(tokenizer: Tokenizer, line: str, see
     assert set(names) <= set(tokenizer.ids_to_tokens(kept))
     if set(before) <= set(kept):
         assert names == tokenizer.ids_to_tokens(before)
-    scripts = {_script(character) for token_id in used for character in tokenizer.model_pieces[token_id]}
-    if vocab.unk not in before and {_script(character) for character in line} <= {*scripts, None}:
+    scripts = {script_name(character) for token_id in used for character in tokenizer.model_pieces[token_id]}
+    if vocab.unk not in before and {script_name(character) for character in line} <= {*scripts, None}:
         assert vocab.unk not in after
         assert cut.decode([after])[0].strip() == tokenizer.decode([before])[0].strip()  # outer spaces are no text
     if tokenizer.inner_model == tokenizer.model and (sample := cut.sample(line, seed=seed, alpha=0.1)):
