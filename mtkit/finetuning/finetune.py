@@ -127,7 +127,8 @@ class FinetuneOptions:
         prefixes = {}
         for number, text in enumerate(self.general, start=1):
             named = [_language_in_name(path, metadata.languages) for path in text.files]
-            src, tgt = named if len(named) == 2 and None not in named else (self.prefix.src_lang, self.prefix.tgt_lang)
+            has_names = len(named) == 2 and None not in named and named[0] != named[1]
+            src, tgt = named if has_names else (self.prefix.src_lang, self.prefix.tgt_lang)
             name = GENERAL if number == 1 else f"{GENERAL}-{number}"
             prefixes[name] = replace(self.prefix, src_lang=src, tgt_lang=tgt)
         return prefixes
@@ -280,11 +281,13 @@ class _Steps:
             RecipeError: they are others, and training was started.
         """
         options, path = self.options, self.run / RECORD
-        general = [*options.general, *([GivenText((options.general_source,))] if options.general_source else [])]
+        texts = options.general if options.general_source is None else [GivenText((options.general_source,))]
+        languages = [self.metadata.direction(prefix) for prefix in self.general.values()]
         content: dict[str, Any] = {
             "model": hash_file(self.base / WEIGHTS),
             "text": options.text.inputs,
-            "general": {key: value for text in general for key, value in text.inputs.items()},
+            "general": {key: value for text in texts for key, value in text.inputs.items()},
+            "languages of --general": [list(each) for each in languages] if self.metadata.languages else None,
             "--general-share": self.share,
             "--adapter": options.adapter,
             "--extend-tokenizer": options.extend_tokenizer,

@@ -246,10 +246,9 @@ def test_a_language_is_added(folder: Path, tmp_path: Path, capsys: pytest.Captur
         file.write_text("".join(f"{line}\n" for line in texts[lang]))
     words = ["finetune", folder / "run", files["en"], files["yy"], "-o", tmp_path / "run", "--tgt-lang", "yy"]
     words += ["--add-language", "yy=xx"]
-    for lang in ("xx", "de"):
-        words += ["--general", files["en"], files[lang]]
+    generals = ["--general", files["en"], files["xx"], "--general", files["en"], files["de"]]
     words += ["training.max_updates=300", "training.patience=null", "training.optimiser.learning_rate=3e-3"]
-    assert entry.execute([*map(str, words)]) == 0, capsys.readouterr().err
+    assert entry.execute([*map(str, [*words, *generals])]) == 0, capsys.readouterr().err
     capsys.readouterr()
     metadata = read_metadata(tmp_path / "run" / "model")
     assert metadata.languages == ["en", "de", "xx", "yy"]
@@ -258,6 +257,9 @@ def test_a_language_is_added(folder: Path, tmp_path: Path, capsys: pytest.Captur
     assert {*before.split()} <= {*NONSENSE.values()}  # words of the relative
     comparison = json.loads((tmp_path / "run" / "comparison.json").read_text())
     assert [*comparison["test"]] == ["own", "general", "general-2"]
+    generals[4:] = reversed(generals[4:])
+    assert entry.execute([*map(str, [*words, *generals])]) == 78
+    assert ": languages of --general changed since this fine-tuning was started" in capsys.readouterr().err
     for lang in ("yy", "xx", "de"):
         assert entry.execute(["translate", str(tmp_path / "run"), str(files["en"]), "--tgt-lang", lang]) == 0
         assert share(capsys.readouterr().out.split("\n")[:-1], texts[lang]) > 0.8, lang
