@@ -97,7 +97,7 @@ class CheckedCommand(TyperCommand):
                 break
         pairs = {name for each in self.params if _takes_pairs(each) for name in each.opts}
         for index in reversed(range(len(words) - 2)):  # typer has no repeated option of two values
-            if words[index] in pairs:
+            if words[index] in pairs and not words[index + 2].startswith("-"):  # else a file is missing
                 words.insert(index + 2, words[index])
         rest = super().parse_args(ctx, list(words))
         _, _, parsed = self.make_parser(ctx).parse_args(args=list(words))

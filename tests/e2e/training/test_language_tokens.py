@@ -274,6 +274,7 @@ def test_a_language_is_added(folder: Path, tmp_path: Path, capsys: pytest.Captur
         (["--add-language", "yy=xx"], "--add-language yy: the text is en to de; give --tgt-lang"),
         (["--add-language", "yy=xx", "--tgt-lang", "yy", "--adapter", "lora"], "--adapter does not train the rows"),
         (["--general", "a.en"], "--general: give a source and its translation"),
+        (["--general", "a.en", "--tgt-lang", "de"], "--general: give a source and its translation"),
     ],
 )
 def test_additions_that_are_refused(
