@@ -192,10 +192,10 @@ class _Peer:
         stored = read_stored_model(model)
         metadata, self.tokenizers = stored.metadata, stored.tokenizers
         search = search_config(metadata.search, [f"search.beam_size={setting.beam_size}"])
-        self.search = search.limited_to(metadata.model.max_target_length())
         self.max_length = metadata.max_source_length
         self.prefix = prefix.ids(self.tokenizers, max_source_length=self.max_length)
         self.begin = prefix.tgt_ids(self.tokenizers)
+        self.search = search.limited_to(metadata.model.max_target_length(), begin=self.begin)
         # CTranslate2 counts source tokens only; mtkit also counts the hypotheses
         tokens = max(1, setting.batch_tokens // (1 + setting.beam_size)) if setting.batch_tokens else BATCH_TOKENS
         self.runner = CTranslate2Runner(

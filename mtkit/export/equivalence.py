@@ -100,9 +100,9 @@ def check_equivalence(loaded: LoadedModel, exported: ExportRunner, sample: Sampl
     """
     stored = loaded.metadata.search
     search = SearchConfig(beam_size=1, max_length=stored.max_length, allow_unknown=stored.allow_unknown)
-    search = search.limited_to(loaded.metadata.model.max_target_length())
     tokenizers, prefix = loaded.tokenizers, usual_prefix(loaded)
     start, begin = prefix.ids(tokenizers), prefix.tgt_ids(tokenizers)
+    search = search.limited_to(loaded.metadata.model.max_target_length(), begin=begin)
     limit = max(1, loaded.metadata.max_source_length - len(start) - len(tokenizers.src.after))
     sources = [
         [*start, *ids[:limit], *tokenizers.src.after] if ids else [] for ids in tokenizers.encode("src", sample.lines)

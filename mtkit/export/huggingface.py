@@ -238,8 +238,9 @@ def _special_tokens(tokenizers: TokenizerPair) -> dict[str, Any]:
 def _one_limit(loaded: LoadedModel) -> SearchConfig:
     """The model's search with one maximum length for all sources, within the table of positions of the export."""
     search, longest = loaded.metadata.search, loaded.metadata.max_source_length
-    limit = min(search.max_length.of(longest), _positions(loaded) - FIXED_TOKENS)
-    limit = min(limit, (loaded.metadata.model.max_target_length() or limit + 1) - 1)
+    begin = usual_prefix(loaded).tgt_ids(loaded.tokenizers)
+    limited = search.limited_to(loaded.metadata.model.max_target_length(), begin=begin)
+    limit = min(limited.max_length.of(longest), _positions(loaded) - FIXED_TOKENS)
     constant = search.max_length.factor == 0 and search.max_length.of(longest) == limit
     return search if constant else replace(search, max_length=MaxLength(factor=0.0, offset=limit))
 

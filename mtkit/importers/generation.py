@@ -122,7 +122,8 @@ def search_config(
     for key, number in expected.items():
         if (value := get(key, (int, list), number)) not in (number, [number]):
             notes.append(f"{key}: {shown(value)} has no effect; it is {number} as in {path.name}")
-    longest, shortest = _lengths(get, notes)
+    begin = 1 if tgt.languages else len(tgt.before)
+    longest, shortest = _lengths(get, notes, begin)
     ngram = int(get("no_repeat_ngram_size", int, 0))
     if get("renormalize_logits", bool, False) and (ngram or shortest or repetition > 1 or not has_output_bias):
         among = "the tokens of bad_words_ids alone" if has_output_bias else "no tokens"
@@ -133,7 +134,7 @@ def search_config(
         length_penalty=alpha,
         early_stopping=early is not False,
         patience=EXACT_PATIENCE if early == "never" else 1.0,
-        max_length=MaxLength(factor=0.0, offset=max(0, longest - FIXED_TOKENS)),
+        max_length=MaxLength(factor=0.0, offset=longest),
         min_length=LengthLimit(offset=shortest),
         no_repeat_ngram=ngram,
         repetition_penalty=max(1.0, repetition),
@@ -143,8 +144,11 @@ def search_config(
     return search, [*notes, *settings.left_out()]
 
 
-def _lengths(get: Callable[..., Any], notes: list[str]) -> tuple[int, int]:
-    """The maximum length with the tokens that transformers counts, and the minimum length without them."""
+def _lengths(get: Callable[..., Any], notes: list[str], begin: int) -> tuple[int, int]:
+    """The maximum and the minimum length, without the tokens that transformers counts and mtkit does not.
+
+    `begin`: number of tokens of its language that a translation begins with.
+    """
     longest, shortest = get("max_length", int, None), int(get("min_length", int, 0)) - 1
     newest, new_least = get("max_new_tokens", int, None), get("min_new_tokens", int, None)
     if newest is not None:
@@ -155,7 +159,8 @@ def _lengths(get: Callable[..., Any], notes: list[str]) -> tuple[int, int]:
             f"max_length: not stated, so that transformers' default of {longest} tokens cuts longer translations off; "
             "set search.max_length.offset to more"
         )
-    return longest, max(0, shortest if new_least is None else new_least)
+    shortest = shortest if new_least is None else new_least
+    return max(0, longest - FIXED_TOKENS - begin), max(0, shortest - begin)
 
 
 def renormalises(model: Fields, generation: Fields) -> bool:

@@ -319,7 +319,6 @@ def build_validator(
     is_masked = recipe.training.objective.trains_encoder_only
     # plain beam search up to twice the tokens of the longest reference and 10: a young model may never end
     limit = 2 * max((store.stats("tgt").max_length for store in valid), default=0) + 11  # with the end of sentence
-    limit = min(limit, recipe.model.max_target_length() or limit)
     search = recipe.search.limited_to(limit).with_plain_beam(config.beam_size)
     compute_type: ComputeType = "bf16" if precision.name == "bf16" else "float32"
     sentences = -(-config.sentences // max(1, len(valid)))  # of each set
@@ -331,8 +330,9 @@ def build_validator(
     def translate(prefix: SourcePrefix, model: TranslationModel, lines: Sequence[str]) -> list[str]:
         # Without rewrites: validation runs the same code as training, so that a change to a layer shows in both.
         engine = ModelEngine([model], compute_type=compute_type, device=precision.device, rewrite=False)
+        limited = search.limited_to(recipe.model.max_target_length(), begin=prefix.tgt_ids(tokenizers))
         try:
-            return Translator(engine, tokenizers, search).with_source_prefix(prefix).translate_lines(lines)
+            return Translator(engine, tokenizers, limited).with_source_prefix(prefix).translate_lines(lines)
         except NonFiniteError:  # a BLEU of 0 leaves it to training.on_divergence what becomes of such a model
             return [""] * len(lines)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -262,15 +263,18 @@ class SearchConfig:
         """Finished hypotheses that the search keeps: those returned, or all that PresentScoreReached compares."""
         return self.num_returned if self.early_stopping or self.is_single_path else self.num_hypotheses
 
-    def limited_to(self, max_target_length: int | None) -> SearchConfig:
+    def limited_to(self, max_target_length: int | None, *, begin: Sequence[int] = ()) -> SearchConfig:
         """This search for a model that can generate `max_target_length` tokens, the end of sentence counted.
 
-        None: any number of tokens.
+        Args:
+            max_target_length: None: any number of tokens.
+            begin: tokens that every translation begins with, which its length does not count, but the model does.
         """
         if max_target_length is None:
             return self
-        limits = [max_target_length - 1, *([] if self.max_length.max is None else [self.max_length.max])]
-        return replace(self, max_length=replace(self.max_length, max=min(limits)))
+        longest = max(0, max_target_length - 1 - len(begin))
+        longest = longest if self.max_length.max is None else min(longest, self.max_length.max)
+        return replace(self, max_length=replace(self.max_length, max=longest))
 
     def with_plain_beam(self, beam_size: int) -> SearchConfig:
         """Beam search for the single best translation, with this search's limits, penalties and constraints."""

@@ -140,8 +140,9 @@ class TranslatorSpec:
         for model in models:
             _require_translation_model(model, allow_masked=self.allow_masked)
         config = search_config(self.search or first.metadata.search, self.search_overrides)
+        begin = self.options.source_prefix.tgt_ids(first.tokenizers)
         for model in models:
-            config = config.limited_to(model.metadata.model.max_target_length())
+            config = config.limited_to(model.metadata.model.max_target_length(), begin=begin)
         load = partial(load_engine, compute_type=self.compute_type, device=device, rewrite=self.rewrite)
         fusion, rerankings = None, list[Rerank]()
         if (options := self.language_model) is not None:

@@ -15,6 +15,7 @@ from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.export.huggingface import export_huggingface
 from mtkit.export.usage import LINE
 from mtkit.importers.import_model import Languages, import_model
+from mtkit.layers.config import LearnedConfig
 from mtkit.model_folder.folder import ModelMetadata, read_metadata, read_model, update_search_config, write_model
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.search.config import MaxLength, SearchConfig
@@ -45,8 +46,8 @@ def imported(make: Callable[[Path], Any], src: str, tgt: str) -> Callable[[Path]
     return write
 
 
-def own(folder: Path) -> Path:
-    """A model of mtkit with tokens of languages on both sides, and random weights."""
+def own(folder: Path, **keys: Any) -> Path:
+    """A model of mtkit with tokens of languages on both sides, and random weights; `keys` of its configuration."""
     folder.mkdir()
     for name in ("train.en", "train.de"):
         (folder / name).write_text("\n".join(lines(name, 500)) + "\n")
@@ -54,7 +55,7 @@ def own(folder: Path) -> Path:
     train_pair([folder / "train.en"], [folder / "train.de"], folder, config)
     pair = replace(TokenizerPair.load(folder), languages=("en", "de"), direction=("en", "de"))
     torch.manual_seed(3)
-    model_config = TransformerConfig(d_model=24, d_ff=32, num_heads=3, encoder_layers=2, decoder_layers=2)
+    model_config = TransformerConfig(d_model=24, d_ff=32, num_heads=3, encoder_layers=2, decoder_layers=2, **keys)
     model = model_config.build(*pair.vocab_sizes)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1) / 2, std=0.3)
@@ -78,6 +79,20 @@ def biased(folder: Path) -> Path:
     torch.nn.init.normal_(loaded.model.output.bias[:600], std=0.5)
     write_model(model, weights(loaded.model), loaded.metadata, loaded.tokenizers, card="")
     return model
+
+
+@pytest.mark.whole
+def test_a_translation_and_its_language_fit_the_learned_positions(tmp_path: Path) -> None:
+    positions = LearnedConfig(max_length=30)
+    model = own(tmp_path / "made", encoder_positions=positions, decoder_positions=positions)
+    update_search_config(model, replace(SEARCH, max_length=MaxLength(factor=0.0, offset=100)))
+    texts = [line[:20] for line in lines("test.en", 6)]
+    found = load_translator(model, compute_type="float32").translate(texts)
+    assert max(len(each.tokens) for each in found) == 28  # the positions but those of the start and of the language
+    check_file = tmp_path / "check.en"
+    check_file.write_text("\n".join(texts))
+    for export in (export_huggingface, export_ctranslate2):
+        assert export(model, tmp_path / export.__name__, check_file=check_file).startswith("6 of 6 translations")
 
 
 NLLB = ("eng_Latn", "deu_Latn")

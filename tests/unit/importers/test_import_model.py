@@ -165,6 +165,20 @@ def test_limits_of_length_are_those_that_transformers_applies(
     assert [note.partition(":")[0] for note in notes[2:]] == ([] if settings else ["max_length"])
 
 
+@pytest.mark.parametrize("side", [{"before": [], "languages": {"de": 48}}, {"before": [48], "languages": {}}])
+@pytest.mark.parametrize(
+    ("settings", "limits"),
+    [({"max_length": 20, "min_length": 4}, (17, 2)), ({"max_new_tokens": 64, "min_new_tokens": 7}, (62, 6))],
+)
+def test_the_token_of_a_language_is_no_part_of_the_length(
+    tmp_path: Path, side: dict[str, Any], settings: dict[str, int], limits: tuple[int, int]
+) -> None:
+    tgt: Any = SimpleNamespace(vocab=Vocab(size=50, pad=49, unk=1, bos=49, eos=0), **side)
+    model, generation = Fields(tmp_path / "config.json", {}), Fields(tmp_path / "generation_config.json", settings)
+    search, _ = search_config(model, generation, tgt, has_output_bias=True)
+    assert (search.max_length.of(50), search.min_length.of(50)) == limits
+
+
 @pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.slow)])
 def test_every_setting_of_generation_is_read_without_effect_or_named(folder: Path, count: int) -> None:
     import transformers
