@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from torch import Tensor
 
@@ -40,6 +40,7 @@ from mtkit.translate.load import load_translator
 from mtkit.translate.reference_text import ReferenceText, batches, prefix_ids
 
 Target = Literal["bf16", "int8", "int4", "sparse", "heads", "ffn", "half-depth", "vocabulary"]
+NUMBER_FORMATS: Final = ("bf16", "int8", "int4")
 DEFAULT_FRACTION = 0.4
 WARM_UP_LINES = 16
 NUM_TURNS = 3  # the fastest counts: other programs can only slow a translation down
@@ -101,7 +102,7 @@ def compress_model(model: Path, output: Path, options: CompressionOptions) -> Ta
             sum(int(each.count_nonzero()) if sparse else each.numel() for each in model_weights.values())
             for model_weights in (weights(loaded.model), tensors)
         ]
-        before, after = _measure([loaded.folder, trial], counts, metadata.tgt_lang, options)
+        before, after = _measure([loaded.folder, trial], counts, metadata, options)
         table = _size_table([(str(model), before), (f"{output} ({options.to})", after)])
         loss = 0.0 if before.bleu is None or after.bleu is None else before.bleu - after.bleu
         if options.max_loss is not None and loss > options.max_loss:
@@ -134,7 +135,7 @@ def _check(loaded: LoadedModel, output: Path, options: CompressionOptions) -> No
         raise UsageError("--max-loss compares the BLEU of both models; give --src and --ref")
     if options.to == "heads" and options.text is None and not _has_gates(loaded.metadata.model):
         raise UsageError("--to heads computes the importance of heads from text; give --src and --ref")
-    if loaded.metadata.storage != "float32" and options.to not in ("bf16", "int8", "int4"):
+    if loaded.metadata.storage != "float32" and options.to not in NUMBER_FORMATS:
         raise UsageError(f"{loaded.folder}: stored in {loaded.metadata.storage}; prune the model before quantising it")
     if options.text is not None:
         prefix_ids(loaded, options.text.prefix)
@@ -143,7 +144,7 @@ def _check(loaded: LoadedModel, output: Path, options: CompressionOptions) -> No
 def _compressed(loaded: LoadedModel, options: CompressionOptions) -> tuple[ModelMetadata, dict[str, Tensor]]:
     """Metadata and weights of the compressed model."""
     tensors = weights(loaded.model)
-    if options.to in ("bf16", "int8", "int4"):
+    if options.to in NUMBER_FORMATS:
         return replace(loaded.metadata, storage=options.to), tensors
     fraction = DEFAULT_FRACTION if options.fraction is None else options.fraction
     if options.to == "sparse":
@@ -194,7 +195,7 @@ class ModelFigures:
 
 
 def _measure(
-    folders: Sequence[Path], parameters: Sequence[int], tgt_lang: str, options: CompressionOptions
+    folders: Sequence[Path], parameters: Sequence[int], metadata: ModelMetadata, options: CompressionOptions
 ) -> list[ModelFigures]:
     """Measure model folders; without text their sizes alone. The models take turns in translating, several times.
 
@@ -214,7 +215,7 @@ def _measure(
         number, start = turn % len(folders), time.perf_counter()
         hyps[number] = translators[number].translate_lines(text.src)
         seconds[number] = min(seconds[number], time.perf_counter() - start)
-    tokenizer = choose_tokenizer(text.ref, tgt_lang, "auto").name
+    tokenizer = choose_tokenizer(text.ref, metadata.direction(text.prefix)[1], "auto").name
     return [
         ModelFigures(parameters[n], sizes[n], bleu_of(each, text.ref, tokenize=tokenizer), len(text.src) / seconds[n])
         for n, each in enumerate(hyps)

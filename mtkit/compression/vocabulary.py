@@ -97,7 +97,7 @@ def cut_vocabulary(loaded: LoadedModel, cut: VocabularyCut) -> tuple[ModelMetada
     tensors, names = weights(loaded.model), tensor_names(loaded.model)
     for name, side in {names[alias]: side for alias, side in VOCAB_TENSORS.items() if alias in names}.items():
         tensors[name] = tensors[name][torch.tensor(kept[side])].contiguous()
-    return replace(metadata, tokenizer=config, storage="float32"), tensors, pair
+    return replace(metadata, tokenizer=config), tensors, pair
 
 
 def _used_tokens(pair: TokenizerPair, texts: Iterable[Path]) -> dict[Side, set[int]]:
