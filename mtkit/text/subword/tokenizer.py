@@ -114,10 +114,8 @@ class Tokenizer:
         Raises:
             ValueError: the tokenizer has no sentencepiece model.
         """
-        if self.inner_model is None:
-            raise ValueError("only sentencepiece models are cut")
         listed = replace(self.token_list, languages=dict(languages), tags=dict(tags))
-        return Tokenizer(with_kept_tokens(self.inner_model, listed, kept), form=self.form)
+        return Tokenizer(with_kept_tokens(self._inner(), listed, kept), form=self.form)
 
     def with_language(self, code: str, relative: str) -> Tokenizer:
         """The tokenizer of a model of another program with one more language, whose token comes after all others.
@@ -125,6 +123,9 @@ class Tokenizer:
         Args:
             code: of the new language.
             relative: code of one of `languages`, whose token it is like.
+
+        Raises:
+            ValueError: the tokenizer has no sentencepiece model.
         """
         listed, like = self.token_list, self.languages[relative]
         name = listed.tokens[like].replace(relative, code)
@@ -134,7 +135,12 @@ class Tokenizer:
         control, hidden = ([*ids, *([number] if like in ids else [])] for ids in (listed.control, listed.hidden))
         languages = {**listed.languages, code: number}
         tokens = replace(listed, tokens=[*listed.tokens, name], languages=languages, control=control, hidden=hidden)
-        return Tokenizer(with_vocabulary(self.inner_model or b"", tokens), form=self.form)
+        return Tokenizer(with_vocabulary(self._inner(), tokens), form=self.form)
+
+    def _inner(self) -> bytes:
+        if self.inner_model is None:
+            raise ValueError("only the tokens of sentencepiece models are changed")
+        return self.inner_model
 
     @cached_property
     def token_list(self) -> TokenList:
