@@ -397,7 +397,8 @@ class Aligner:
             column < high - low, np.take_along_axis(table, np.minimum(column, high - low - 1), axis=1), 0
         )
         sums = np.concatenate([np.zeros((1, len(offsets))), np.cumsum(diagonals, axis=0)])  # [W + 1, offsets]
-        rises = sums - np.minimum.accumulate(sums[: MAX_DELAY + 1], axis=0)[-1:]
+        lowest = np.minimum.accumulate(sums[: MAX_DELAY + 1], axis=0)  # a rise begins at a line before its end
+        rises = sums - lowest[np.minimum(np.arange(len(sums)), len(lowest) - 1)]
         best = rises.max(axis=0)
         usual = 0.0 if offset is None else float(best[np.flatnonzero(offsets == offset)].max(initial=0.0))
         candidates = np.flatnonzero((best > usual + CERTAIN) & (best >= 0.8 * best.max()))

@@ -63,6 +63,18 @@ def test_clean_text_has_no_alarms(seed: int, tmp_path: Path) -> None:
     assert [each for each in report.findings if each.kind in WATCHED or each.level == "error"] == []
 
 
+@pytest.mark.parametrize("seed", [*seeds(20, slow=34), 34, 68])
+def test_other_lines_have_no_translations_elsewhere(seed: int, tmp_path: Path) -> None:
+    """Lines that are no translations, at the beginning or the end of a text (34 and 68 failed)."""
+    rng = random.Random(seed)
+    count, first = rng.randint(100, 300), rng.randint(0, 8000)
+    src, tgt = (side[first : first + count] for side in LINES["train"])
+    start, end = rng.choice([(0, rng.randint(8, 60)), (count - rng.randint(8, 60), count)])
+    tgt[start:end] = rng.sample(LINES["train"][1], end - start)
+    report = check(tmp_path, Injection(encoded(src), encoded(tgt), 0, 0), held_out(src))
+    assert [each for each in report.findings if each.kind in ("moved", "shift")] == []
+
+
 def check_lines(tmp_path: Path, src: bytes, tgt: bytes, test: HeldOutText | None = None) -> CheckReport:
     (tmp_path / "a.en").write_bytes(src)
     (tmp_path / "a.de").write_bytes(tgt)
