@@ -53,8 +53,9 @@ def export_argos(model: Path, output: Path, *, check_file: Path | None = None) -
     pieces = loaded.tokenizers.src.sentencepiece_model
     if pieces is None:
         raise UsageError("tokenizer.model_type: Argos Translate has only sentencepiece models of characters")
-    if loaded.metadata.requires_tag or loaded.tokenizers.languages or loaded.tokenizers.src.before:
-        raise UsageError(f"{model}: needs a token before each source, which Argos Translate cannot give")
+    sides = (loaded.tokenizers.src, loaded.tokenizers.tgt)
+    if loaded.metadata.requires_tag or loaded.tokenizers.languages or any(side.before for side in sides):
+        raise UsageError(f"{model}: needs a token before each source or translation, which Argos Translate cannot give")
     with OutputLock(output, make_parents=True), temporary_folder(output.with_suffix(".model")) as folder:
         summary = convert(model, folder / "model", check_file=check_file)
         _check_text(loaded, pieces, sample_lines(model, loaded, check_file).lines)

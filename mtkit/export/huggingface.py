@@ -117,7 +117,7 @@ class Vocabularies:
             raise UsageError(
                 "tokenizer.model_type: Hugging Face export supports only sentencepiece models of characters"
             )
-        if pair.src.after or len(pair.src.before) > 1 or pair.tgt.before:
+        if pair.src.after or max(len(pair.src.before), len(pair.tgt.before)) > 1:
             raise UsageError(
                 f"{loaded.folder}: sources end with a token of their language, which the tokenizers of transformers do "
                 "not write; export it --to ctranslate2"

@@ -243,8 +243,11 @@ def read_mapped_tokenizers(
             if begin and name.startswith(begin) and name.endswith(end)
         }
         sides.append(replace(read[-1].tokens(fields, key, control=[*tags.values()]), tags=tags))
-    never = never_generated(fields, folder.optional_table(GENERATION)) & set(range(len(sides[1].tokens)))
-    sides[1] = replace(sides[1], control=sorted({*sides[1].control, *never} - {sides[1].unk}))
+    generation, ids = folder.optional_table(GENERATION), range(len(sides[1].tokens))
+    never = never_generated(fields, generation) & set(ids)
+    first = generation.get("forced_bos_token_id", int, fields.get("forced_bos_token_id", int))
+    before = [first] if first in ids else []  # the language of the translations, in a folder that mtkit exported
+    sides[1] = replace(sides[1], control=sorted({*sides[1].control, *never} - {sides[1].unk}), before=before)
     return _pair(read, sides, (fields.count(keys[0]), fields.count(keys[1])), shared=models[0] == models[1])
 
 

@@ -144,3 +144,9 @@ def test_translations_are_equal_in_both_directions(tmp_path: Path, name: str) ->
         batch = tokenizer([start + text for text in texts], return_tensors="pt", padding=True)
         found = tokenizer.batch_decode(theirs.generate(**batch, **chosen), skip_special_tokens=True)
         assert ours == found
+        if name == "own" and first == src:
+            import_model(tmp_path / "theirs", tmp_path / "again", Languages(first, second))
+            options = replace(options, source_prefix=SourcePrefix(tag=first))
+            again = load_translator(tmp_path / "again", compute_type="float32", options=options)
+            assert again.translate_lines(texts) == ours
+            assert again.search.max_length == LIMIT
