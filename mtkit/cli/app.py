@@ -87,7 +87,8 @@ class CheckedCommand(TyperCommand):
         """Parse the words after the command's name; called by typer.
 
         Raises:
-            UsageError: a switch is turned on and off, as in `--fresh --resume`, of which typer takes the last.
+            UsageError: a switch is turned on and off, as in `--fresh --resume`, of which typer takes the last, or one
+                of two values is missing.
         """
         words = list(args)
         names = {name for parameter in self.params for name in parameter.opts}
@@ -95,10 +96,16 @@ class CheckedCommand(TyperCommand):
             if pair[0] == "--help" and (option := "-".join(pair)) in names:
                 words[index : index + 2] = [option]
                 break
-        pairs = {name for each in self.params if _takes_pairs(each) for name in each.opts}
-        for index in reversed(range(len(words) - 2)):  # typer has no repeated option of two values
-            if words[index] in pairs and not words[index + 2].startswith("-"):  # else a file is missing
-                words.insert(index + 2, words[index])
+        options = (each for each in self.params if each.param_type_name == "option" and each.multiple)
+        pairs = {name for each in options if each.metavar == "SRC TGT" for name in each.opts}
+        end = words.index("--") if "--" in words else len(words)
+        for index in reversed(range(end)):  # typer has no repeated option of two values: each gets the name
+            name, has_value, _ = words[index].partition("=")
+            second = index + (1 if has_value else 2)
+            if name in pairs and second < end and not words[second].startswith("-"):
+                words.insert(second, name)
+            elif name in pairs and not ctx.resilient_parsing:  # that is completion
+                raise UsageError(f"{ctx.info_name}: {name}: give a source and its translation")
         rest = super().parse_args(ctx, list(words))
         _, _, parsed = self.make_parser(ctx).parse_args(args=list(words))
         for switch in (each for each in self.params if parsed.count(each) > 1):
@@ -106,11 +113,6 @@ class CheckedCommand(TyperCommand):
             if set(given) & set(switch.opts) and set(given) & set(switch.secondary_opts):
                 raise UsageError(f"{ctx.info_name}: {' and '.join(given)} contradict each other; give one of them")
         return rest
-
-
-def _takes_pairs(parameter: Any) -> bool:
-    """Return whether an option may be repeated and takes two values each time, which a command gets as one list."""
-    return bool(parameter.param_type_name == "option" and parameter.multiple and parameter.metavar == "SRC TGT")
 
 
 # help without rich: importing rich takes longer than the rest of --help

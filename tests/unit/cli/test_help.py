@@ -35,6 +35,28 @@ def test_examples_are_parsed(name: str, example: str) -> None:
             pass
 
 
+@pytest.mark.parametrize(
+    ("words", "general"),
+    [
+        ("--general a b", "ab"),
+        ("--general=a b --general c d", "abcd"),
+        ("--general a b -- --general c d", "ab"),
+    ],
+)
+def test_an_option_of_two_values_is_repeated(words: str, general: str) -> None:
+    with typer.Context(GROUP, info_name="mtkit") as context:
+        command = GROUP.get_command(context, "finetune")
+        with command.make_context("finetune", ["model", "own", "-o", "run", *words.split()], parent=context) as parsed:
+            assert [str(file) for file in parsed.params["general"]] == [*general]
+            assert parsed.params["words"] == ["own", *words.partition(" -- ")[2].split()]
+
+
+@pytest.mark.parametrize("words", ["--general a", "--general=a", "--general a --general b", "--general a -- b"])
+def test_an_option_of_two_values_with_one_is_refused(words: str, capsys) -> None:
+    assert entry.execute(["finetune", "model", "own", "-o", "run", *words.split()]) == 2
+    assert "finetune: --general: give a source and its translation\n" in capsys.readouterr().err
+
+
 def test_examples_are_those_of_the_commands() -> None:
     assert set(EXAMPLES) == set(COMMANDS)
 

@@ -116,9 +116,7 @@ def finetune(
         raise UsageError("finetune: give a source and its translation, or one file with both; then key=value")
     limits = check_budget(budget, overrides)
     check_overrides([*([f"training.adapter.kind={adapter}"] if adapter else []), *overrides])
-    pairs = list(zip((general or [])[::2], (general or [])[1::2], strict=False))
-    if len(general or []) % 2:
-        raise UsageError("finetune: --general: give a source and its translation")
+    pairs = list(zip((general or [])[::2], (general or [])[1::2], strict=True))
     if general_test is not None and len(pairs) != 1:
         raise UsageError("finetune: --general-test is the test set of --general; give one of each")
 
