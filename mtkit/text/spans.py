@@ -31,8 +31,8 @@ _ROLE = r":[A-Za-z][\w.+:-]{0,60}:"  # of reStructuredText
 # Ruby, between signs and of shells, templates, markup, long options, names with underscores or parentheses, paths,
 # numbers with their separators, emoji.
 _SPAN = re.compile(
-    r"(?<![A-Za-z\d+.-])(?:[A-Za-z][A-Za-z\d+.-]{0,20}://|(?i:mailto|tel|sms|urn|magnet):(?=[\w+?])|(?i:www)\.)"
-    r"[^\s<>\"“”«»「」、。]+"
+    r"(?P<url>(?<![A-Za-z\d+.-])(?:[A-Za-z][A-Za-z\d+.-]{0,20}://|(?i:mailto|tel|sms|urn|magnet):(?=[\w+?])|(?i:www)\.)"
+    r"[^\s<>\"“”«»「」、。]+)"
     r"|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     rf"|(?:{_ROLE})?(?:``[^`\n]{{1,200}}``|`[^`\n]{{1,200}}`(?:{_ROLE}|__?(?!\w))?)"
     r"|\$?\{{1,3}[^{}\n]{0,100}\}{1,3}"
@@ -49,7 +49,6 @@ _SPAN = re.compile(
     re.ASCII,
 )
 _MAY_HAVE_SPANS = re.compile(rf"[\d@`{{%<_/$:]|--|(?i:www)\.|\(\)|[{_EMOJI}]|[^\x00-\u024f\u1e00-\u206f]")
-_URL = re.compile(r"(?i:[a-z][a-z\d+.-]*:[\w+?/]|www\.)")
 _TRAILING = ".,;:!?)]}'’"  # of a URL, where it belongs to the sentence
 _TOUCHING = "*_^|\\~=+#@&$%§/"  # signs that belong to the span that they touch
 # whole words that no translator changes, beside spans: files, hosts, versions, colours, references, times, identifiers,
@@ -101,7 +100,7 @@ def find_spans(text: str) -> list[Span]:
     spans: list[Span] = []
     for match in _SPAN.finditer(text):
         found = match[0]
-        if _URL.match(found):
+        if match["url"] is not None:
             has_bracket, end = "(" in found, len(found)
             while found[end - 1] in _TRAILING and not (found[end - 1] == ")" and has_bracket):
                 end -= 1
