@@ -338,90 +338,42 @@ ABBREVIATIONS = {
     "ss": "scheduled_sampling",
 }
 
-# keys of others that no key answers
-OTHER_ANSWERS = {
-    **dict.fromkeys(("shuffle", "shuffle_batches"), "the order is random in each epoch, by training.seed"),
-    **dict.fromkeys(
-        ("sort_batches", "bucket_size", "bucket_width", "pool_factor", "batch_by_length"),
-        "batches have sentences of similar length anyway; training.batch_tokens is their size",
-    ),
-    **dict.fromkeys(
-        ("min_loss_scale", "loss_scale", "fp16_init_scale"), "training.precision: fp16 scales the loss by itself"
-    ),
-    **dict.fromkeys(
-        ("checkpoint_dir", "save_dir", "output_dir", "model_dir", "model_path", "save_model", "exp_dir", "work_dir"),
-        "the option --run-dir names the folder of a training",
-    ),
-    **dict.fromkeys(
-        ("resume", "resume_from_checkpoint", "auto_resume", "overwrite", "overwrite_output_dir", "restart"),
-        "the same command continues a training, and --fresh starts over",
-    ),
-    **dict.fromkeys(
-        (
-            "remove_duplicates",
-            "deduplicate",
-            "dedup",
-            "filter_language",
-            "langid",
-            "langid_filter",
-            "corpus.min_length",
-            "min_words",
-            "min_src_len",
-        ),
-        "corpus.cleaning has limits of length; mtkit new SRC TGT reports and removes what is doubled or wrong",
-    ),
-    **dict.fromkeys(
-        ("output_attentions", "return_attention", "print_alignment", "return_alignments"),
-        "the option --alignments of mtkit translate writes them",
-    ),
-    **dict.fromkeys(("lm_weight", "lm_path", "lm"), "the option --lm of mtkit translate takes a language model"),
-    "use_cache": "keys and values are always kept",
-    **dict.fromkeys(("ensemble", "models"), "the option --ensemble of mtkit translate takes further models"),
-    **dict.fromkeys(
-        ("reset_optimizer", "reset_dataloader", "reset_lr_scheduler", "reset_optim"),
-        "training.init_from begins with the weights alone, and --fresh starts over",
-    ),
-    **dict.fromkeys(("forced_bos_token_id", "forced_bos_token"), "the option --tgt-lang chooses the language"),
-    **dict.fromkeys(
-        ("comet", "bleurt", "metricx"),
-        "evaluation.metrics are bleu, chrf and ter; training.validation.command runs another program",
-    ),
-    **dict.fromkeys(
-        ("flash_attention", "attn_implementation", "use_flash_attention", "sdpa"), "kernels are chosen by the machine"
-    ),
-    **dict.fromkeys(
-        ("weight_init", "init_std", "param_init", "param_init_glorot", "initializer", "init_method", "init_scale"),
-        "each layer has its own initialisation",
-    ),
-    **dict.fromkeys(
-        ("workspace", "num_workers", "sync_sgd", "shard_size", "num_shards"), "nothing of the kind is to be set"
-    ),
-    "device": "the option --device chooses it: mtkit train RECIPE --device cpu",
-    "gpu": "the option --device chooses it: mtkit train RECIPE --device cuda",
-    "cuda": "the option --device chooses it: mtkit train RECIPE --device cuda",
-    **dict.fromkeys(("gpus", "n_gpu", "n_gpus", "num_gpus", "world_size"), "torchrun starts a process for each GPU"),
-    "pad_token": "reserved tokens are fixed",
-    "unk_token": "reserved tokens are fixed",
-    "bos_token": "reserved tokens are fixed",
-    "eos_token": "reserved tokens are fixed",
-    "special_tokens": "reserved tokens are fixed",
-    **dict.fromkeys(
-        (
-            "add_eos",
-            "add_bos",
-            "append_eos",
-            "unk_id",
-            "pad_id",
-            "bos_id",
-            "eos_id",
-            "pad_token_id",
-            "eos_token_id",
-            "bos_token_id",
-            "pad_idx",
-        ),
-        "reserved tokens are fixed",
-    ),
-}
+# keys of others that no key answers: (words, answer); a word with dots is a full path
+_ANSWERS = (
+    ("shuffle shuffle_batches", "the order is random in each epoch, by training.seed"),
+    ("sort_batches bucket_size bucket_width pool_factor batch_by_length",
+     "batches have sentences of similar length anyway; training.batch_tokens is their size"),
+    ("min_loss_scale loss_scale fp16_init_scale", "training.precision: fp16 scales the loss by itself"),
+    ("checkpoint_dir save_dir output_dir model_dir model_path save_model exp_dir work_dir",
+     "the option --run-dir names the folder of a training"),
+    ("resume resume_from_checkpoint auto_resume overwrite overwrite_output_dir restart",
+     "the same command continues a training, and --fresh starts over"),
+    ("remove_duplicates deduplicate dedup filter_language langid langid_filter corpus.min_length min_words "
+     "min_src_len",
+     "corpus.cleaning has limits of length; mtkit new SRC TGT reports and removes what is doubled or wrong"),
+    ("output_attentions return_attention print_alignment return_alignments",
+     "the option --alignments of mtkit translate writes them"),
+    ("lm_weight lm_path lm", "the option --lm of mtkit translate takes a language model"),
+    ("use_cache", "keys and values are always kept"),
+    ("ensemble models", "the option --ensemble of mtkit translate takes further models"),
+    ("reset_optimizer reset_dataloader reset_lr_scheduler reset_optim",
+     "training.init_from begins with the weights alone, and --fresh starts over"),
+    ("forced_bos_token_id forced_bos_token", "the option --tgt-lang chooses the language"),
+    ("comet bleurt metricx",
+     "evaluation.metrics are bleu, chrf and ter; training.validation.command runs another program"),
+    ("flash_attention attn_implementation use_flash_attention sdpa", "kernels are chosen by the machine"),
+    ("weight_init init_std param_init param_init_glorot initializer init_method init_scale",
+     "each layer has its own initialisation"),
+    ("workspace num_workers sync_sgd shard_size num_shards", "nothing of the kind is to be set"),
+    ("device", "the option --device chooses it: mtkit train RECIPE --device cpu"),
+    ("gpu cuda", "the option --device chooses it: mtkit train RECIPE --device cuda"),
+    ("gpus n_gpu n_gpus num_gpus world_size", "torchrun starts a process for each GPU"),
+    ("pad_token unk_token bos_token eos_token special_tokens add_eos add_bos append_eos unk_id pad_id bos_id eos_id "
+     "pad_token_id eos_token_id bos_token_id pad_idx",
+     "reserved tokens are fixed"),
+)  # fmt: skip
+
+OTHER_ANSWERS = {word: answer for words, answer in _ANSWERS for word in words.split()}
 
 # (words, kinds or choices that they may stand for); the first that the key takes is suggested
 _KINDS = (
