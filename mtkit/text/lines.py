@@ -146,12 +146,10 @@ def count_lines_and_bytes(text: Text) -> tuple[int, int]:
     require_regular_file(text)
     lines = size = 0
     last = b""
-    is_first = True
     with _content(text) as stream:
         while chunk := stream.read(_CHUNK):
+            last = chunk if size else chunk.removeprefix(_BOM)  # a file with a byte order mark only is empty
             lines, size = lines + chunk.count(b"\n"), size + len(chunk)
-            last = _without_bom(chunk, is_first)  # a file with a byte order mark only is empty
-            is_first = False
     return lines + (last != b"" and not last.endswith(b"\n")), size
 
 
@@ -209,10 +207,6 @@ def _decode(stream: BinaryIO, name: str) -> Iterator[str]:
         content = block.removeprefix(_BOM) if not done else block
         if content:  # a file with a byte order mark only is empty
             done += yield from _decode_block(content.removesuffix(b"\n"), name, done)
-
-
-def _without_bom(block: bytes, is_first: bool) -> bytes:
-    return block.removeprefix(_BOM) if is_first else block
 
 
 def _decode_block(block: bytes, name: str, done: int) -> Generator[str, None, int]:

@@ -384,11 +384,8 @@ def _units_of_segments(
             continue
         raw = stretch[source.content_start : source.content_end]
         marked, tags, breaks = _marked(raw)
-        is_text, is_done = (
-            has_words(marked.text),
-            content and not (slot is source or (copies and content == raw.strip())),
-        )
-        if is_done or slot is None:
+        is_text = has_words(marked.text)
+        if slot is None or (content and not (slot is source or (copies and content == raw.strip()))):
             left += [left_unit(_LACKING if slot is None else _DONE, marked)] if is_text else []
             continue
         tag = re.sub(r"/>\Z", ">", slot.tag)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import html
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -100,7 +100,7 @@ class _Blocks:
                 content = self._locate(token.content, token.map, is_cell=is_cell)
                 following = self._tokens[index + 2 : index + 3]
                 are_terms = any(each.meta.get("terms_end") == token.map[1] for each in following)
-                inline = _Inline(content, set(self._references))
+                inline = _Inline(content, self._references)
                 units = list(inline.units(is_each_line=are_terms))
                 yield from inline.attributes if self._attributes else units
         for reference in self._references.values() if self._attributes else ():
@@ -245,7 +245,7 @@ def _escape(text: str) -> str:
 class _Inline:
     """The inline content of a block, read into texts with marks."""
 
-    def __init__(self, content: _InlineContent, references: set[str]) -> None:
+    def __init__(self, content: _InlineContent, references: Collection[str]) -> None:
         """Labels of links that the document defines are `references`, in upper case."""
         self.attributes: list[TextUnit] = []  # of what is read
         self._offsets, self._raw = content.offsets, content.raw

@@ -66,9 +66,8 @@ def with_unused_pieces(model: bytes, unused: Collection[str]) -> bytes:
             parts = {key: part for key, part, _ in read_fields(value)}
             is_ordinary = parts.get(_PIECE_TYPE, PieceType.NORMAL) in (PieceType.NORMAL, PieceType.USER_DEFINED)
             if is_ordinary and bytes(parts[_PIECE_TEXT]).decode() in unused:
-                encoded = bytes_field(
-                    PIECE, value + number_field(_PIECE_TYPE, PieceType.UNUSED)
-                )  # the later one counts
+                value += number_field(_PIECE_TYPE, PieceType.UNUSED)  # the later of two types counts
+                encoded = bytes_field(PIECE, value)
         fields.append(encoded)
     return b"".join(fields)
 
