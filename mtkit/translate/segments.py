@@ -153,6 +153,7 @@ class _SourceLine:
 
 
 def _is_left(line: Line) -> bool:
+    """Return whether a line is written as it is; one without any letter is not, as digits may be a model's language."""
     text = text_of(line)
     is_free = isinstance(line, str) or not line.request.is_constrained
     return is_free and (begins_message(text) or (not needs_translation(text) and any(map(str.isalpha, text))))
