@@ -42,9 +42,9 @@ def suggest_key(
 ) -> str:
     """End of a message about an unknown key: the key that is meant, or the known ones.
 
-    A synonym of another toolkit comes first, if it is in the same
-    section, then a key of another kind, a key of this section with similar words, a synonym or a key of another
-    section, a misspelt key, and what has the most similar words in any section.
+    A synonym of another toolkit comes first, if it is in the same section, then a key of another kind, a key of this
+    section with similar words, a synonym or a key of another section, a misspelt key, and what has the most similar
+    words in any section.
 
     Args:
         path: of the unknown key.

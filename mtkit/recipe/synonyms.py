@@ -36,21 +36,18 @@ _TABLE = (
     ("src_vocab tgt_vocab tokenizer.max_size", "tokenizer.vocab_size", "the vocabulary is learned from the corpus"),
     ("encoder decoder", "model", "their keys stand directly in model, such as model.encoder_layers"),
     # corpus
-    ("corpus.src corpus.source corpus.tgt corpus.target input_file input_files corpus.reference train_text "
-     "src_sentences tgt_sentences",
-     "corpus.train", "a list of {src: FILE, tgt: FILE}"),
     ("data_dir data_path data_root data_folder folder dir", "corpus.root", ""),
-    ("dataset_name dataset_config_name hf_dataset", "corpus.train", "a list of {src: FILE, tgt: FILE}"),
-    ("source_column target_column text_column", "corpus.train", "a list of {src: FILE, tgt: FILE}"),
-    ("data_weights data_weighting sampling_weights", "corpus.train", "weight: W in an item of the list"),
+    ("data_weights data_weighting sampling_weights upsample_primary sampling_weight",
+     "corpus.train", "weight: W in an item of the list"),
     ("corpus.src_prefix corpus.source_prefix", "corpus.train", "prefix: TEXT or tag: NAME in an item of the list"),
     ("language_pair lang_pair lang_pairs", "corpus.src_lang corpus.tgt_lang", ""),
     ("source_lang source_language src_language", "corpus.src_lang", ""),
     ("target_lang target_language tgt_language trg_lang", "corpus.tgt_lang", ""),
-    ("train_sets trainpref train_data train_src train_tgt path_src path_tgt prepared_data "
-     "src_file tgt_file source_file target_file src_path tgt_path train_path train_file "
-     "training_pairs train_pairs parallel_data bitext", "corpus.train",
-     "a list of {src: FILE, tgt: FILE}"),
+    ("train_sets trainpref train_data train_src train_tgt path_src path_tgt prepared_data src_file tgt_file "
+     "source_file target_file src_path tgt_path train_path train_file training_pairs train_pairs parallel_data "
+     "bitext corpus.src corpus.source corpus.tgt corpus.target input_file input_files corpus.reference train_text "
+     "src_sentences tgt_sentences dataset_name dataset_config_name hf_dataset source_column target_column "
+     "text_column", "corpus.train", "a list of {src: FILE, tgt: FILE}"),
     ("dev validation_data valid_sets validpref valid_data validation_source "
      "validation_target valid_src valid_tgt holdout held_out dev_src dev_tgt valid_file dev_file", "corpus.valid",
      "{src: FILE, tgt: FILE}"),
@@ -96,8 +93,8 @@ _TABLE = (
     ("embedding_dim encoder_embed_dim decoder_embed_dim word_vec_size emb_size embed_dim dim_emb d_embedding "
      "enc_emb_dim dec_emb_dim embedding_size emb_dim", "model.d_embed model.d_model", ""),
     ("ff_size ffn_hidden ffn_dim feed_forward_size feed_forward_num_hidden transformer_ff intermediate_size "
-     "dim_feedforward inner_dim d_inner d_inner_hid", "model.d_ff", ""),
-    ("encoder_ffn_embed_dim decoder_ffn_embed_dim transformer_dim_ffn", "model.d_ff", ""),
+     "dim_feedforward inner_dim d_inner d_inner_hid encoder_ffn_embed_dim decoder_ffn_embed_dim "
+     "transformer_dim_ffn", "model.d_ff", ""),
     ("transformer_feed_forward_num_hidden ffn_num_outputs", "model.d_ff model.d_model", ""),
     ("init_hidden decoder_init dec_init", "model.bridge_source", ""),
     ("num_layers", "model.encoder_layers model.decoder_layers", _LAYERS),
@@ -110,18 +107,16 @@ _TABLE = (
     ("num_key_value_heads n_kv_heads num_kv multiquery multi_query mqa gqa grouped_query", "model.num_kv_heads", ""),
     ("d_kv dim_head d_head d_k query_size key_size", "model.head_dim", ""),
     ("d_v v_head_dim value_dim", "model.value_head_dim", ""),
-    ("layer_prepostprocess_dropout layer_postprocess_dropout residual_dropout resid_dropout resid_pdrop",
-     "model.dropout", ""),
     ("lstm_dropout rnn_dropout gru_dropout dropout_rate hidden_dropout_prob dropout_prob transformer_dropout "
-     "hidden_dropout", "model.dropout", ""),
+     "hidden_dropout layer_prepostprocess_dropout layer_postprocess_dropout residual_dropout resid_dropout "
+     "resid_pdrop", "model.dropout", ""),
     ("attn_dropout attention_probs_dropout_prob attention_dropout_prob transformer_dropout_attention",
      "model.attention_dropout", ""),
     ("relu_dropout ffn_dropout activation_fn_dropout transformer_dropout_ffn", "model.activation_dropout", ""),
     ("activation_fn hidden_act activation_function ff_activation activation_type nonlinearity",
      "model.feed_forward.activation", ""),
-    ("share_all_embeddings share_embeddings tie_embeddings tie_word_embeddings tied_softmax", "model.tied_embeddings",
-     _TIED),
-    ("share_decoder_embeddings share_decoder_input_output_embed weight_tying tied_embeddings_all untied",
+    ("share_decoder_embeddings share_decoder_input_output_embed weight_tying tied_embeddings_all untied "
+     "share_all_embeddings share_embeddings tie_embeddings tie_word_embeddings tied_softmax",
      "model.tied_embeddings", _TIED),
     ("transformer_preprocess transformer_postprocess", "model.residual.kind",
      "of Marian: n is pre_norm, dan post_norm"),
@@ -157,7 +152,6 @@ _TABLE = (
     ("steps_per_epoch epoch_size checkpoints_per_epoch", "training.max_updates training.validate_every",
      "an epoch is the corpus, read once"),
     ("epochs max_epoch num_epochs num_train_epochs after_epochs max_num_epochs", "training.max_epochs", ""),
-    ("upsample_primary sampling_weight", "corpus.train", "weight: W in an item of the list"),
     ("num_examples max_examples max_train_samples random_train_subset sample_train_subset", "corpus.train",
      "limit: N in an item of the list"),
     ("after", "training.max_updates training.max_epochs", ""),
@@ -173,12 +167,11 @@ _TABLE = (
     ("training.factor", "training.optimiser.learning_rate training.schedule", "the peak, after warm-up"),
     ("scheduler scheduling lr_scheduler lr_scheduler_type decay_method learning_rate_scheduler_type",
      "training.schedule.kind", ""),
-    ("warmup_steps warmup_updates learning_rate_warmup lr_warmup num_warmup_steps noam_warmup warmup_epochs",
-     "training.schedule.warmup", _WARMUP),
+    ("warmup_steps warmup_updates learning_rate_warmup lr_warmup num_warmup_steps noam_warmup warmup_epochs "
+     "warmup_ratio warmup_fraction", "training.schedule.warmup", _WARMUP),
     ("start_decay_steps decay_steps learning_rate_decay lr_decay lr_decay_steps decay_rate lr_gamma gamma",
      "training.schedule",
      "kinds that decay: cosine, linear, inverse_sqrt, plateau"),
-    ("warmup_ratio warmup_fraction", "training.schedule.warmup", _WARMUP),
     ("min_lr learning_rate_min lr_min stop_min_lr end_learning_rate", "training.schedule.final",
      "as a fraction of the learning rate"),
     ("decrease_factor lr_shrink learning_rate_reduce_factor lr_decay_factor", "training.schedule.shrink",
@@ -207,12 +200,9 @@ _TABLE = (
     ("scheduled_sampling_decay teacher_forcing", "training.decoder_input.teacher_forcing_ratio", ""),
     # training: validation and checkpoints
     ("eval_steps valid_steps validation_freq validate_interval_updates validate_interval valid_freq eval_interval "
-     "test_every",
-     "training.validate_every", "in updates"),
-    ("eval_strategy evaluation_strategy", "training.validate_every", "in updates"),
-    ("save_strategy", "training.checkpoint_every", "in updates"),
-    ("save_steps save_checkpoint_steps save_interval_updates save_freq checkpoint_interval checkpoint_freq",
-     "training.checkpoint_every", "in updates"),
+     "test_every eval_strategy evaluation_strategy", "training.validate_every", "in updates"),
+    ("save_steps save_checkpoint_steps save_interval_updates save_freq checkpoint_interval checkpoint_freq "
+     "save_strategy", "training.checkpoint_every", "in updates"),
     ("plot_every print_every lr_report logging_freq log_interval report_every disp_freq logging_steps verbose",
      "training.log_every", "in updates"),
     ("early_stopping early_stopping_patience max_num_checkpoint_not_improved stop_patience "
@@ -230,8 +220,8 @@ _TABLE = (
     ("no_epoch_checkpoints no_last_checkpoints no_save", "training.keep", "last, best and every"),
     ("keep_last_ckpts keep_checkpoint keep_last_epochs save_total_limit max_checkpoints max_to_keep",
      "training.keep.last", ""),
-    ("average_checkpoints last_checkpoints num_checkpoints avg_checkpoints", "training.checkpoint_average", ""),
-    ("average swa", "training.checkpoint_average", ""),
+    ("average_checkpoints last_checkpoints num_checkpoints avg_checkpoints average swa",
+     "training.checkpoint_average", ""),
     ("moving_average exponential_smoothing average_decay ema_decay", "training.ema.decay training.ema", ""),
     ("pretrained load_model train_from restore_file finetune_from_model pretrained_model init_model",
      "training.init_from", ""),
@@ -261,8 +251,8 @@ _TABLE = (
     ("do_sample sample sampling_strategy decoding_strategy", "search.method.kind", "kind: sampling"),
     ("topk k random_sampling_topk sampling_topk", "search.method.top_k", "kind: sampling"),
     ("topp p nucleus_size sampling_topp", "search.method.top_p", "kind: sampling"),
-    ("random_sampling_temp sample_temperature", "search.method.temperature", "kind: sampling"),
-    ("search.sampling_temperature", "search.method.temperature", "kind: sampling"),
+    ("random_sampling_temp sample_temperature search.sampling_temperature",
+     "search.method.temperature", "kind: sampling"),
     ("sampling_method", "corpus.sampling_temperature search.method.kind", "of corpora, or of translations"),
     ("mbr minimum_bayes_risk", "search.rerank", ""),
     ("samples", "search.method.num_samples training.objective.num_samples", "kind: sampling, or minimum_risk"),
