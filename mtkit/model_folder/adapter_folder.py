@@ -109,14 +109,14 @@ class Adapter:
             DataError: a tensor is of no weight of the model, or has another shape.
         """
         merged, changed = dict(weights), set[str]()
-        parts = foreign_parts({name.rpartition(".")[0] for name in weights})
+        parts = foreign_parts({name.rpartition(".")[0] for name in merged})
         is_update = self.fields["peft_type"] == LORA
         values = {name.removeprefix(PREFIX).replace(_NORM_PART, "."): array for name, array in self.tensors.items()}
         for name, array in (self._updates() if is_update else values).items():
             module, _, leaf = name.rpartition(".")
-            part = parts.get(module, Part(module, 0, 1)) if name not in weights else Part(module, 0, 1)
+            part = parts.get(module, Part(module, 0, 1)) if name not in merged else Part(module, 0, 1)
             ours = f"{part.module}.{leaf}"
-            shape = weights[ours].shape if ours in weights else ()
+            shape = merged[ours].shape if ours in merged else ()
             rows = shape[0] // part.blocks if shape else 0
             if not shape or (rows, *shape[1:]) != array.shape:
                 found = f"is {[rows, *shape[1:]]} in the model" if shape else "is not in the model"
@@ -125,7 +125,7 @@ class Adapter:
                     "what is not applied here: merge it (peft: merge_and_unload, save_pretrained) and import the result"
                 )
             if ours not in changed:
-                merged[ours] = weights[ours].astype(np.float32)  # a copy
+                merged[ours] = merged[ours].astype(np.float32)  # a copy
                 changed.add(ours)
             place = merged[ours][part.number * rows : (part.number + 1) * rows]
             place[...] = place + array if is_update else array

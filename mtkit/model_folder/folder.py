@@ -385,7 +385,7 @@ def with_weights(config: ModelConfig, vocab_sizes: tuple[int, int], arrays: Arra
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     for name, array in arrays.items():
         tensor = tensors[name]
-        tensor.data = torch.from_numpy(array).view(tensor.dtype)  # tied weights are one Parameter: all uses change
+        tensor.data = torch.from_numpy(array)  # tied weights are one Parameter: all uses change
     return model
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import DamagedError, DataError
+from mtkit.inference.packing import as_float32
 from mtkit.model_folder.safetensors_file import map_tensors
 from mtkit.models.mismatches import first_of, shape_mismatches
 
@@ -42,7 +43,7 @@ INT4_MAX = 7
 MIN_WEIGHTS = 1024  # smaller matrices are not worth a scale
 TABLES = ("table.weight", "output.weight")  # ends of the names of embeddings and output projections
 INT8_MAX = 127
-ROWS = 4096  # that are quantised at a time
+CHUNK_ROWS = 4096  # rows of a matrix that are quantised at a time
 SHRINKAGES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)  # of the scale that represents the largest weight of a group
 MIN_SCALE = 1e-7  # of a group of zeros; float16 represents it
 
@@ -116,8 +117,8 @@ def quantise_tensors(tensors: Mapping[str, Tensor], storage: Storage) -> dict[st
             stored[name], stored[name + SCALE] = _quantise_int4(tensor)
         else:
             integers, scale = torch.empty_like(tensor, dtype=torch.int8), tensor.new_empty(len(tensor), 1)
-            for first in range(0, len(tensor), ROWS):  # tables of many languages are large
-                rows = slice(first, first + ROWS)
+            for first in range(0, len(tensor), CHUNK_ROWS):  # tables of many languages are large
+                rows = slice(first, first + CHUNK_ROWS)
                 part = tensor[rows]
                 scale[rows] = part.abs().amax(1, keepdim=True).clamp(min=MIN_SCALE) / INT8_MAX  # [R, 1]
                 integers[rows] = (part / scale[rows]).round().to(torch.int8)
@@ -172,10 +173,8 @@ class StoredWeights(Mapping[str, NDArray[Any]]):
             weight: NDArray[Any] = np.zeros(is_set.shape, dtype=values.dtype)
             weight[is_set] = values
             return weight
-        if values.dtype == np.uint16:  # the bits of bfloat16
-            return (values.astype(np.uint32) << 16).view(np.float32)
         if scale is None:
-            return values
+            return as_float32(values) if values.dtype == np.uint16 else values  # the bits of bfloat16
         if values.dtype == np.int8:
             product: NDArray[Any] = np.multiply(values, scale, dtype=np.float32)
             return product

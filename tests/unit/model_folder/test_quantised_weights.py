@@ -13,6 +13,7 @@ from torch import Tensor
 from mtkit.errors import DataError
 from mtkit.inference.library import native
 from mtkit.inference.prepare import NativeLinear
+from mtkit.io.finite import check_finite
 from mtkit.layers.projections import linear
 from mtkit.model_folder.folder import weight_types, with_weights
 from mtkit.model_folder.weights_file import (
@@ -103,6 +104,21 @@ def test_bf16_rounds_to_the_nearest_and_stored_weights_stay() -> None:
         stored = quantise_tensors(tensors(), storage)
         again = quantise_tensors(stored, storage)
         assert all(torch.equal(again[name], each) for name, each in stored.items())
+
+
+@pytest.mark.parametrize("storage", ["float32", "bf16", "int8", "int4", "sparse"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), None])
+def test_nan_and_infinity_are_found_in_any_storage(storage, value) -> None:
+    weight = torch.randn(64, 64)
+    weight[3, 5] = -3e38 if value is None else value
+    if storage == "int4" and value is None:
+        weight[3, 5] = -4e5  # its scales have 16 bits
+    stored = {name: numpy_of(each) for name, each in quantise_tensors({"w": weight}, storage).items()}
+    if value is None:
+        check_finite(stored, Path("model"))
+    else:
+        with pytest.raises(DataError, match=r"model: the tensor w.* contains NaN or infinity"):
+            check_finite(stored, Path("model"))
 
 
 def test_weights_are_computed_one_by_one() -> None:
