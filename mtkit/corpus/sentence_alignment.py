@@ -415,11 +415,12 @@ class Aligner:
             found = self._best_offset(one.start, max(0, other.start), min(len(self._tgt), other.end + WINDOW), None)
             if found is not None:
                 offsets[one, other] = found[0]
-        moved = {
-            one: AlignedLines(one.start, one.end, offset)
-            for (one, other), offset in offsets.items()
-            if abs(offset + offsets.get((other, one), -offset + 2 * MAX_DELAY)) < MAX_DELAY
-        }
+        moved = {}
+        for (one, other), offset in offsets.items():
+            back = offsets.get((other, one), -offset)  # of a short block, one direction alone may be certain
+            if abs(offset + back) < MAX_DELAY:
+                moved[one] = AlignedLines(one.start, one.end, offset)
+                moved[other] = AlignedLines(other.start, other.end, back)
         return [moved.get(each, each) for each in segments]
 
     @staticmethod
