@@ -223,7 +223,7 @@ class TranslationService:
         missing: dict[tuple[str, str], None] = {}  # each once
         for text in texts:
             if not text[1] and not needs_translation(text[0]):
-                results[text] = {"hyp": text[0]}
+                results[text] = {"hyp": text[0], "alignment": [(i, i) for i in range(len(text[0].split()))]}
             elif (known := self._cache.get((version, *text))) is not None:
                 results[text] = known
             else:

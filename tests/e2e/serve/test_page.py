@@ -40,6 +40,12 @@ def test_models_by_name(server: Server) -> None:
     assert (unknown.status_code, "the models are en-de, special" in unknown.json()["error"]) == (400, True)
 
 
+def test_words_that_are_copied_are_linked(server: Server) -> None:
+    fields = {**FIELDS, "q": "12 https://x.org"}
+    (sentence,) = server.client.post("/sentences", json=fields).json()["sentences"]
+    assert (sentence["target"], sentence["alignment"]) == (fields["q"], [[0, 0], [1, 1]])
+
+
 def test_beginnings_are_of_sentences(server: Server) -> None:
     of_list = "choices: a list of objects is expected"
     for wrong, words in (
