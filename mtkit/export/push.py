@@ -11,10 +11,10 @@ from pathlib import Path
 from mtkit import __version__
 from mtkit.display import printable
 from mtkit.errors import BusyError, DamagedError, MtkitError, ReadWriteError, UsageError, require_extra
-from mtkit.io.files import changed_files
+from mtkit.importers.foreign_folder import HUB_NAME
+from mtkit.io.files import changed_files, read_file
 from mtkit.model_folder.config_file import CONFIG, EXPORTED, MODEL_CARD, listed_files
 
-NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _LICENCE = re.compile(r"\A---\n(?:(?!---).*\n)*?license:", re.MULTILINE)
 _BY_STATUS: dict[int, tuple[type[MtkitError], str]] = {
     401: (UsageError, "the hub knows no valid token; log in with hf auth login, or set HF_TOKEN"),
@@ -46,8 +46,11 @@ class Upload:
             UsageError: the name has another form, or the folder is neither a model nor an export.
             DamagedError: a file is missing or changed, except the card, which is for people to edit.
         """
-        if not NAME.fullmatch(name):
-            raise UsageError(f"{name}: a name on the hub is ORGANISATION/NAME")
+        if not HUB_NAME.fullmatch(name):
+            raise UsageError(
+                f"{name}: a name on the hub is ORGANISATION/NAME, of letters from A to Z, digits, single dots, hyphens "
+                "and underscores, no dot or hyphen first or last"
+            )
         for root in (EXPORTED, CONFIG):
             if (listed := listed_files(folder, root)) is None:
                 continue
@@ -59,7 +62,7 @@ class Upload:
     def describe(self) -> list[str]:
         """One line for each file, with its size, and one about a card without a licence."""
         lines = [f"{(self.folder / each).stat().st_size:>14,}  {each}" for each in self.files]
-        card = (self.folder / MODEL_CARD).read_text(encoding="utf-8")
+        card = read_file(self.folder / MODEL_CARD).decode(errors="replace")
         if not _LICENCE.match(card):
             lines.append(f"{MODEL_CARD} states no licence; add a line such as license: cc-by-4.0 to its head")
         return lines

@@ -39,7 +39,8 @@ TOKENIZER_WITHOUT_EFFECT = frozenset({
     "target_vocab_file", "tgt_lang", "token", "tokenizer_class", "tokenizer_file", "truncation",
     "truncation_side", "truncation_strategy", "unk_id", "unk_token", "vocab_file",
 })  # fmt: skip
-_HUB_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
+# as the package huggingface_hub checks them, and an organisation
+HUB_NAME = re.compile(r"(?!.*(?:--|\.\.|\.git$))\w(?:[\w.-]*\w)?/\w(?:[\w.-]{,94}\w)?", re.ASCII)
 _HEAD = re.compile(r"---\r?\n(.*?)\n---", re.DOTALL)
 MAX_LAYERS, MAX_COUNT = 1000, 10_000_000  # of a stack; of any other number, such as the size of a vocabulary
 MAX_CARD = 1 << 20  # characters of a model card
@@ -234,7 +235,7 @@ def foreign_kind(path: Path) -> str | None:
 
 def is_hub_name(model: Path) -> bool:
     """Return whether MODEL is no folder here, and has the form ORGANISATION/NAME."""
-    return not model.exists() and _HUB_NAME.fullmatch(str(model)) is not None
+    return not model.exists() and HUB_NAME.fullmatch(str(model)) is not None
 
 
 def download(name: str) -> Path:

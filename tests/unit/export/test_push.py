@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -16,9 +17,10 @@ from typing import Any
 import pytest
 
 from mtkit.cli import entry
+from mtkit.importers.foreign_folder import HUB_NAME
 from mtkit.model_folder.config_file import EXPORTED, write_config
 
-pytest.importorskip("huggingface_hub")
+validate_repo_id = pytest.importorskip("huggingface_hub.utils").validate_repo_id
 TOKEN = "hf_" + 34 * "q"
 WEIGHTS = bytes(range(256)) * 300  # which the stand-in wants as a large file
 
@@ -156,10 +158,25 @@ def test_without_a_network_the_sentence_says_so(exported: Path) -> None:
 
 def test_a_dry_run_lists_files_and_connects_to_nothing(exported: Path, capsys: Any, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    (exported / "README.md").write_text("# Without a licence\n")
+    (exported / "README.md").write_bytes(b"# Without a licence, in Latin-1: \xfc\n")
     assert entry.execute(["push", str(exported), "org/name", "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in ("README.md", "76,800  model.bin", EXPORTED, "states no licence"))
+
+
+def test_names_are_those_that_the_hub_takes() -> None:
+    rng = random.Random(1)
+    names = ["".join(rng.choices("ab.-_git/0", k=rng.randint(3, 9))) for _ in range(20_000)]
+    taken = set[bool]()
+    for name in (each for each in names if each.count("/") == 1):
+        try:
+            validate_repo_id(name)
+            is_name = True
+        except ValueError:
+            is_name = False
+        assert (HUB_NAME.fullmatch(name) is not None) == is_name, name
+        taken.add(is_name)
+    assert taken == {True, False}
 
 
 def test_other_folders_names_and_damaged_files_are_refused(exported: Path, tmp_path: Path, capsys: Any) -> None:
