@@ -44,7 +44,7 @@ def test_what_hugging_face_export_writes_comes_back_and_the_rest_is_named(count:
         search = random_search(seed)
         banned = [[VOCAB.pad], *([] if search.allow_unknown else [[VOCAB.unk]])]
         written = Fields(Path("generation_config.json"), {**options("huggingface", search), "bad_words_ids": banned})
-        tgt: Any = SimpleNamespace(vocab=VOCAB, before=[])
+        tgt: Any = SimpleNamespace(vocab=VOCAB, before=[], languages={})
         again, notes = search_config(Fields(Path("config.json"), {}), written, tgt, has_output_bias=True)
         named = names_in(lost_settings("huggingface", "transformers", search))
         if any("do_sample" in each for each in notes):
