@@ -15,6 +15,12 @@ OTHERS = {
     "average": ("average", "golden/checkpoints/update-00000004", "golden/checkpoints/update-00000006", "-o", "output"),
     "train-bpe": ("train-bpe", "train.en", "--vocab-size", "160", "-o", "output"),
     "evaluate": ("evaluate", "test.de", "--ref", "test.de", "--json", "output"),
+    "compress": ("compress", "golden/model", "--to", "bf16", "-o", "output"),
+    "export": ("export", "golden/model", "--to", "ctranslate2", "-o", "output"),
+    "finetune": (
+        *("finetune", "golden/model", "other.en", "other.de", "--valid", "valid.en", "valid.de"),
+        *("--test", "test.en", "test.de", "-o", "output", "training.max_updates=4"),
+    ),
 }
 
 
@@ -25,7 +31,7 @@ def trials(lab: Lab, seed: int) -> list[Trial]:
              for room in (2 * size * number // SIZES for number in range(SIZES))]  # fmt: skip
     for name, words in OTHERS.items():
         for number in range(16):
-            room = int(1.8**number) - 1
+            room = int(2.4**number) - 1  # up to 503 kB
             found.append(Trial(name, f"{name} with {room:,} bytes", partial(_command, lab, words, room)))
     return found
 

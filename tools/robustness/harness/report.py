@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tools.robustness.harness.experiment import Failure, Result
 
-REMARKS = Path(__file__).parents[1] / "remarks.md"  # circumstances of the recorded trials, and what they found
+REMARKS = "## Remarks\n"  # what is written by hand begins here: circumstances of the trials, and what they found
 HEAD = """\
 # Reliability
 
@@ -31,7 +31,7 @@ Machine: {machine}.
 
 
 def write_report(path: Path, results: Sequence[Result]) -> None:
-    """Write the report."""
+    """Write the report; what stands in the file from its remarks on is kept."""
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     lines = [HEAD.format(date=today, machine=_machine())]
     done = [result for result in results if result.tried]
@@ -40,8 +40,8 @@ def write_report(path: Path, results: Sequence[Result]) -> None:
         lines.append(f"| {result.name} | {_promise(result.name)} | {counts} |\n")
     for result in done:
         lines += _section(result)
-    lines += ["\n", REMARKS.read_text(encoding="utf-8")]
-    path.write_text("".join(lines), encoding="utf-8")
+    written = path.read_text(encoding="utf-8").partition(REMARKS)[2] if path.is_file() else ""
+    path.write_text("".join([*lines, "\n", REMARKS, written]), encoding="utf-8")
 
 
 def _machine() -> str:
