@@ -119,6 +119,10 @@ def _invoke(words: list[str]) -> int:
         if COMPLETION_VARIABLE in os.environ:
             command.main(words, prog_name="mtkit", complete_var=COMPLETION_VARIABLE)
         with command.make_context("mtkit", words) as context:
+            from mtkit.cli.option_synonyms import option_for_key
+            from mtkit.recipe import suggestions
+
+            suggestions.option_for = option_for_key
             command.invoke(context)
     except SystemExit as end:  # of shell completion and its installation
         sys.stdout.flush()

@@ -225,20 +225,24 @@ def _wrong_value(error: typer.BadParameter) -> str:
 def _no_such_option(option: str, error: typer.BadParameter) -> str:
     import difflib
 
-    from mtkit.cli.option_synonyms import main_parts, option_answer
+    from mtkit.cli.option_synonyms import derived_answer, main_parts, option_answer
 
     problem = f"{option}: no such option"
     options = ["--help", "--debug", *_option_names(error)]
     command = "" if error.ctx is None else str(error.ctx.info_name)
-    if (answer := option_answer(option, command, options)) is not None:
+    answer = option_answer(option, command, options)
+    if answer is None and error.ctx is not None and len(option) > 3:
+        answer = derived_answer(option, error.ctx.command)
+    if answer is not None:
         return f"{problem}; {answer}"
     if len(option) > 3 and (keys := _recipe_keys(option, options, error, exact=True)):
         return f"{problem}; {keys}"
     begun = [each for each in options if len(option) > 3 and each.startswith(option)]
     if match := begun or difflib.get_close_matches(option, options, n=1, cutoff=MISSPELT):
         return f"{problem}; did you mean {match[0]}?"
-    if (parts := main_parts(option[2:])) and (equal := [each for each in options if main_parts(each[2:]) == parts]):
-        return f"{problem}; did you mean {equal[0]}?"
+    parts = main_parts(option[2:])
+    if within := [each for each in options if len(each) > 3 and main_parts(each[2:]) and main_parts(each[2:]) < parts]:
+        return f"{problem}; did you mean {within[0]}?"
     if others := _commands_with(option) if command else []:
         return (
             f"{problem}; {' and '.join(f'mtkit {each}' for each in others)} {'have' if len(others) > 1 else 'has'} it"
@@ -270,6 +274,8 @@ def _recipe_keys(option: str, options: Sequence[str], error: typer.BadParameter,
         return f"give {own[0]}"
     if keys:
         return f"give --set {' or --set '.join(f'{key}=VALUE' for key in keys)}"
+    if "--recipe" in options and (keys := keys_of_option(option, Recipe, ["tokenizer"], exact=exact)):
+        return f"give --recipe RECIPE, with {keys[0]}"
     of_training = keys_of_option(option, Recipe, ["training", "model"], exact=True) if exact else []
     of_training = [key for key in of_training if key.count(".") == 1]  # the lower ones have common names
     return f"a recipe has it: mtkit train RECIPE {of_training[0]}=VALUE" if of_training else ""

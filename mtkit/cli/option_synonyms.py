@@ -5,10 +5,14 @@ Words that are keys of recipes are in `recipe/synonyms.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
 from functools import cache
+from typing import Any, Literal, get_args, get_origin
 
-from mtkit.recipe.suggestions import word_parts
+from mtkit.recipe.sections import Recipe
+from mtkit.recipe.suggestions import keys_of_option, word_parts
+from mtkit.recipe.type_hints import has_path, unwrap_hint
 
 _NOISE = {"use", "num", "file", "path", "name", "id", "list", "the", "print"}  # parts of options that change nothing
 
@@ -26,6 +30,7 @@ _INPUT = (
     *(f"{each}: the texts are arguments: mtkit {each} SRC TGT" for each in ("run", "new")),
 )
 _MODEL = (
+    *(f"{each}: TOKENIZER is an argument: mtkit {each} TOKENIZER" for each in ("encode", "decode")),
     "import: the folder is an argument: mtkit import FOLDER -o MODEL",
     *(f"{each}: RECIPE is an argument: mtkit {each} RECIPE" for each in _STAGES),
     *(f"{each}: MODEL is an argument: mtkit {each} MODEL" for each in _OF_MODELS),
@@ -44,6 +49,9 @@ _TABLE = (
     ("top-k topk sampling-topk random-sampling-topk", "--sample 1 --set search.method.top_k=N"),
     ("top-p topp nucleus sampling-topp random-sampling-topp", "--sample 1 --set search.method.top_p=P"),
     ("alpha lenpen length-alpha length-norm normalize", "--length-penalty ALPHA"),
+    ("language-model lm-path fusion", "--lm MODEL"),
+    ("time max-time time-limit", "--budget TIME"),
+    ("k topk top-k top", "--count NUMBER"),
     ("max-len max-len-a max-len-b max-output-length max-decoding-length max-new-tokens", "--max-length N"),
     ("no-repeat-ngram-size block-ngram-repeat", "--set search.no_repeat_ngram=N"),
     ("coverage-penalty", "--set search.coverage_penalty=BETA"),
@@ -52,7 +60,8 @@ _TABLE = (
     ("lp", "--length-penalty ALPHA"),
     ("hypotheses predictions", f"evaluate: {_HYP}"),
     ("bootstrap num-bootstrap", "evaluate: intervals are from 1,000 samples anyway; several HYP are compared in pairs"),
-    ("train-data corpus files", "train-bpe: the texts are arguments: mtkit train-bpe FILE... -o PREFIX"),
+    ("data train-data corpus files", *_INPUT[2:]),
+    ("prune pruning sparsity", "compress: give --to sparse, heads or ffn, and --fraction X"),
     ("bits", "compress: give --to int8 or --to int4"),
     ("from source-model", "import: the folder is an argument: mtkit import FOLDER -o MODEL"),
     ("workers-per-model num-workers", "--workers N"),
@@ -94,7 +103,7 @@ _TABLE = (
      *_DISTRIBUTED, "--device cuda"),
     ("w width decimals", "evaluate: --json FILE has all digits"),
     ("detok moses-detok", "evaluate: texts are scored as they are; give detokenized text"),
-    ("output-format format-output", "--format FORM", "--to FORMAT"),
+    ("output-format format-output", "--format FORM", "--to FORMAT", "--ids"),
     ("tok", "--tokenize NAME"),
     ("bleu chrf ter chrf-word-order sacrebleu", "--metrics LIST"),
     ("score-only quiet", "--quiet", "evaluate: --json - and --format tsv write nothing else"),
@@ -120,7 +129,7 @@ _TABLE = (
     ("out-dir output-dir save-dir save-path save-model model-save-path exp log-dir output", "--run-dir FOLDER",
      "-o FILE"),
     ("model-name", *_MODEL),
-    ("model-prefix model-name out output-file codes write-vocabulary", "-o FILE"),
+    ("model-prefix model-name out output-file codes write-vocabulary dir folder", "-o FILE"),
     ("config", "serve: models are arguments: mtkit serve MODEL..."),
     ("config conf c recipe yaml cfg", *(f"{each}: RECIPE is an argument: mtkit {each} RECIPE" for each in _STAGES)),
     ("resume-from restore-file train-from load-checkpoint continue reload", *_RESUMES),
@@ -135,7 +144,9 @@ _TABLE = (
     ("batch-size batch max-batch max-tokens mini-batch mini-batch-words maxi-batch max-batch-size max-sentences "
      "batch-type buffer-size", "--batch-tokens N", *_BATCH_KEYS),
     ("num-threads cpu-threads intra-threads omp-threads nthreads", "--threads N", "--workers N"),
-    ("num-workers processes jobs j inter-threads num-proc", "--workers N"),
+    ("num-workers processes jobs j inter-threads num-proc parallel replicas", "--workers N", "--parallel N",
+     "--jobs N"),
+    ("seed seeds", "study: seeds is a key of the STUDY file"),
     ("lang language languages l", "--lang CODE", "translate: the model states its languages; --tag of several"),
     ("source-lang src-language source-language s", "--src-lang CODE", "--tag TEXT"),
     ("target-lang tgt-lang tgt-language target-language", "--tgt-lang CODE", "--tag TEXT"),
@@ -182,3 +193,61 @@ def option_answer(option: str, command: str, options: Container[str]) -> str | N
 def main_parts(word: str) -> frozenset[str]:
     """The parts of a word of several letters without those that change nothing, as gpu of use-gpus and ngpus."""
     return word_parts(word.removeprefix("n") if word == "ngpus" else word) - _NOISE if len(word) > 1 else frozenset()
+
+
+def derived_answer(option: str, command: Any) -> str | None:
+    """The answer to an option that is a value of another one, an argument, or another word for the key of an option.
+
+    Args:
+        option: as typed, such as --onnx.
+        command: of typer.
+    """
+    parts = main_parts(option.lstrip("-"))
+    if not parts:
+        return None
+    named = [each for each in command.params if each.param_type_name == "option"]
+    for parameter in named:
+        members = unwrap_hint(parameter.type_descriptor.annotation).members
+        choices = [str(word) for each in members if get_origin(each) is Literal for word in get_args(each)]
+        if found := [word for word in choices if main_parts(word) == parts or word == option.lstrip("-")]:
+            return f"give {parameter.opts[0]} {found[0]}"
+    for parameter in command.params:
+        words = re.findall(r"[A-Z]+", parameter.metavar or "") if parameter.param_type_name == "argument" else []
+        if found := [word for word in words if main_parts(word) == parts]:
+            return f"{found[0]} is an argument: mtkit {command.name} {parameter.metavar}"
+    names = [name for parameter in named for name in parameter.opts if len(name) > 2 and name != "--help"]
+    keys = keys_of_option(option, Recipe, exact=True)
+    same = [name for name in names if keys and set(keys) & {*keys_of_option(name, Recipe, exact=True)}]
+    same = same or [name for name in names if main_parts(name[2:]) == parts]
+    return f"give {same[0]}" if same else None
+
+
+_OF_SECTIONS = {"search": "translate", "evaluation": "evaluate", "tokenizer": "train-bpe"}  # commands by section
+
+
+def option_for_key(section: str, word: str, names: bool | None = None) -> str:
+    """The answer to a word in a section of a recipe that is an option, such as "mtkit translate: give --glossary".
+
+    Args:
+        section: path of the mapping that the word stands in; empty: the whole recipe.
+        word: the key; a single letter has too many meanings.
+        names: True: the word is to be the name of an option, or a word for one of the section's own command; False:
+            of that command alone; None: a similar word of any command counts too.
+
+    Returns:
+        Empty if there is none.
+    """
+    from mtkit.cli.app import build_command
+
+    word, own = word.replace("_", "-").lower(), [_OF_SECTIONS[section]] if section in _OF_SECTIONS else []
+    for name in dict.fromkeys((*own, *(() if names is False else ("run", "translate", "compress")))):
+        options = {each for parameter in build_command(name).params for each in parameter.opts if len(word) > 1}
+        answer = f"give --{word}" if f"--{word}" in options else None
+        in_table = any(word in words.split() for words, *_ in _TABLE)
+        if answer is None and (names is None or (name in own and in_table)):
+            answer = option_answer(f"--{word}", name, options)
+        if answer and has_path(Recipe, key := f"{section}.{answer.split()[1].lstrip('-').replace('-', '_')}"):
+            return f"did you mean {key}?"
+        if answer:
+            return f"on the command line of mtkit {name}: {answer}"
+    return ""

@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
@@ -19,6 +19,9 @@ SAME_SECTION, ANY_SECTION = 0.5, 0.3  # similarity of words: before synonyms of 
 OPTION = 0.4  # similarity of words of an option
 OTHER_SECTION = 0.6  # weight of the squared similarity of a key of another section
 RARE = 3.0  # weight of a part that no known word has
+
+# what the command line, which sets it, knows of a word in a section (see option_for_key of the command line)
+option_for: Callable[..., str] = lambda section, word, names=None: ""  # noqa: E731
 
 
 def suggest(word: str, known: Sequence[str], *, before: str = "") -> str:
@@ -42,9 +45,9 @@ def suggest_key(
 ) -> str:
     """End of a message about an unknown key: the key that is meant, or the known ones.
 
-    A synonym of another toolkit comes first, if it is in the same section, then a key of another kind, a key of this
-    section with similar words, a synonym or a key of another section, a misspelt key, and what has the most similar
-    words in any section.
+    A synonym of another toolkit comes first, if it is in the same section, then a key of another kind, the option of
+    this name, a key of this section with similar words, a synonym or a key of another section, a misspelt key, a key of
+    the section that the name begins with, a synonym of an option, and what has the most similar words in any section.
 
     Args:
         path: of the unknown key.
@@ -53,7 +56,8 @@ def suggest_key(
         in_file: the key stands in a file, below its section; a key of the command line is a whole path.
     """
     section, dot, name = path.rpartition(".")
-    if name not in (names := [*key_paths(root), *KEY_SYNONYMS]):  # it may differ in underscores and capitals alone
+    names = [*key_paths(root), *KEY_SYNONYMS]
+    if name not in names and path not in names:  # it may differ in underscores and capitals alone
         letters = _normalised(name).replace("_", "")
         name = next((key for key in names if key.replace("_", "") == letters), name)
     before = "" if in_file else section + dot
@@ -68,21 +72,40 @@ def suggest_key(
         return f"; did you mean {synonym}"
     if other_kinds and not synonym:
         return f"; it is a key of kind {other_kinds}"
+    paths = key_paths(root).get(name, ())
     in_list = any(component.isdigit() for component in path.split("."))  # its keys have no namesakes elsewhere
+    if not in_list and not (synonym and synonym.startswith(section)):
+        in_section = any(each.partition(".")[0] == path.partition(".")[0] for each in paths)
+        if not in_section and (option := option_for(section, name, not paths and not synonym)):
+            return f"; {option}"
     if not in_list and (similar := _similar_keys(section, name, root, values, SAME_SECTION)):
         return f"; did you mean {similar}"
     if synonym:
         return f"; did you mean {synonym}"
-    elsewhere = () if in_list else key_paths(root).get(name, ())
-    misplaced = [each for each in elsewhere if has_path(root, each, values)]
+    misplaced = [each for each in (() if in_list else paths) if has_path(root, each, values)]
     top = path.partition(".")[0]  # keys of the same section come first
     misplaced = [each for each in misplaced if each.partition(".")[0] == top] or misplaced
     if 0 < len(misplaced) <= MAX_SUGGESTIONS:
         return f"; did you mean {' or '.join(misplaced)}?"
     if match := difflib.get_close_matches(name, known, n=1, cutoff=MISSPELT):
         return f"; did you mean {before}{match[0]}?"
+    if named := "" if in_list else _in_named_section(name, root, values):
+        return f"; did you mean {named}"
+    if not in_list and (option := option_for(section, name)):
+        return f"; {option}"
     similar = "" if in_list else _similar_keys(section, name, root, values, ANY_SECTION)
     return f"; did you mean {similar}" if similar else suggest(name, known, before=before)
+
+
+def _in_named_section(name: str, root: Any, values: Mapping[str, Any]) -> str:
+    """The keys, as a question, of a name that begins with a word for its section, such as generation_num_beams."""
+    head, _, rest = name.partition("_")
+    section = head if head in field_types(root) else KEY_SYNONYMS[head].targets[0] if head in KEY_SYNONYMS else ""
+    if not rest or section not in field_types(root):
+        return ""
+    if has_path(root, f"{section}.{rest}"):
+        return f"{section}.{rest}?"
+    return synonym_of(f"{section}.{rest}", root, values) or _similar_keys(section, rest, root, values, SAME_SECTION)
 
 
 def keys_of_option(option: str, root: Any, sections: Sequence[str] = (), *, exact: bool = False) -> list[str]:
@@ -115,12 +138,14 @@ class _Entry(NamedTuple):
     Attributes:
         kind: of the innermost mapping that the key needs; empty if there is none.
         note: a difference in meaning, or the value that is meant.
+        is_key: the words are the key's own.
     """
 
     parts: frozenset[str]
     path: str
     kind: str
     note: str
+    is_key: bool = False
 
 
 def _similar_keys(section: str, name: str, root: Any, values: Mapping[str, Any], least: float) -> str:
@@ -135,18 +160,23 @@ def _nearest_keys(
     """The keys and kinds whose words have most in common with a name, and notes; none if they have less than `least`.
 
     Searched are all keys, also below kinds that are not chosen, the words of other toolkits, and the kinds. A part that
-    many words have counts less, and another section counts less than the square of the similarity.
+    many words have counts less, and another section counts less than the square of the similarity; a key of the section
+    that has all parts of the name is nearer.
     """
     entries, weights = _entries(root)
     parts = word_parts(name)
     top = section.partition(".")[0]
     scores: dict[_Entry, float] = {}
-    for entry in (each for each in entries if each.path not in (section, f"{section}.{name}")):
+    for entry in (each for each in entries if _is_other(each, section, name)):
         common, total = (
             sum(weights.get(part, RARE) for part in each) for each in (parts & entry.parts, parts | entry.parts)
         )
         score = common / total
-        scores[entry] = score if entry.path.partition(".")[0] == top or not top else OTHER_SECTION * score**2
+        if entry.is_key and parts <= entry.parts:
+            score = (1 + score) / 2
+        scores[entry] = (
+            score if entry.path.partition(".")[0] == top or not top else OTHER_SECTION * (common / total) ** 2
+        )
     best = max(scores.values(), default=0.0)
     if best < least:
         return [], []
@@ -162,6 +192,11 @@ def _nearest_keys(
     return paths, [*notes, *([entry.note] if entry.note else [])]
 
 
+def _is_other(entry: _Entry, section: str, name: str) -> bool:
+    """Return whether an entry is neither the unknown key nor its section, unless a kind of the section is meant."""
+    return entry.path != f"{section}.{name}" and (entry.path != section or entry.note.startswith("with kind"))
+
+
 @cache
 def _entries(root: Any) -> tuple[list[_Entry], dict[str, float]]:
     """Entries that are searched for keys, and the weight of each part: the logarithm of its rarity."""
@@ -171,7 +206,7 @@ def _entries(root: Any) -> tuple[list[_Entry], dict[str, float]]:
         if name == "kind":
             values[parent, get_args(hint)[0], f"with kind: {get_args(hint)[0]}"] = None
             continue
-        entries.append(_Entry(word_parts(name), path, kind, ""))
+        entries.append(_Entry(word_parts(name), path, kind, "", is_key=True))
         if "." in parent:  # also with the names of the mapping or of its kind, as in adam_beta1 or layer_norm_eps
             above = word_parts(parent.rpartition(".")[2])
             entries += [
@@ -198,11 +233,18 @@ def _entries(root: Any) -> tuple[list[_Entry], dict[str, float]]:
 
 @cache
 def word_parts(word: str) -> frozenset[str]:
-    """The words that a key consists of, in their main forms: enc_hid_dim is encoder, hidden, dim."""
+    """The words that a key consists of, in their main forms: enc_hid_dim is encoder, hidden, dim; stopping is stop."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]", "_", word).lower()
     long = "_".join(ABBREVIATIONS.get(part, part) for part in spaced.split("_"))
     singular = (re.sub(r"(?<=[^s]{3})s$", "", part) for part in long.split("_") if part)
-    return frozenset(PARTS.get(part, part) for part in singular)
+    return frozenset(PARTS[part] if part in PARTS else _stem(part) for part in singular)
+
+
+def _stem(part: str) -> str:
+    """A part without the ending of a verb, unless other parts are compared as it is: averaging is averag."""
+    if part in PARTS.values():
+        return part
+    return re.sub(r"(?<=.{4})(?:i[sz]ation|ation|i[sz]e|ing|e)$", "", re.sub(r"(\w)\1ing$", r"\1", part))
 
 
 def synonym_of(path: str, root: Any, values: Mapping[str, Any] | None) -> str:

@@ -40,21 +40,24 @@ _TABLE = (
     ("data_weights data_weighting sampling_weights upsample_primary sampling_weight",
      "corpus.train", "weight: W in an item of the list"),
     ("corpus.src_prefix corpus.source_prefix", "corpus.train", "prefix: TEXT or tag: NAME in an item of the list"),
-    ("language_pair lang_pair lang_pairs", "corpus.src_lang corpus.tgt_lang", ""),
+    ("languages langs language_pair lang_pair lang_pairs", "corpus.src_lang corpus.tgt_lang", ""),
     ("source_lang source_language src_language", "corpus.src_lang", ""),
     ("target_lang target_language tgt_language trg_lang", "corpus.tgt_lang", ""),
     ("train_sets trainpref train_data train_src train_tgt path_src path_tgt prepared_data src_file tgt_file "
      "source_file target_file src_path tgt_path train_path train_file training_pairs train_pairs parallel_data "
      "bitext corpus.src corpus.source corpus.tgt corpus.target input_file input_files corpus.reference train_text "
      "src_sentences tgt_sentences dataset_name dataset_config_name hf_dataset source_column target_column "
-     "text_column", "corpus.train", "a list of {src: FILE, tgt: FILE}"),
+     "text_column corpus.files", "corpus.train", "a list of {src: FILE, tgt: FILE}"),
     ("dev validation_data valid_sets validpref valid_data validation_source "
      "validation_target valid_src valid_tgt holdout held_out dev_src dev_tgt valid_file dev_file", "corpus.valid",
      "{src: FILE, tgt: FILE}"),
     ("testpref test_data test_sets", "corpus.test", "{NAME: {src: FILE, tgt: FILE}}"),
+    ("backtranslation back_translation backtranslations synthetic monolingual mono", "corpus.train",
+     "{src: FILE, tgt: FILE} of a text and its translation, or {text: FILE}"),
     ("max_sent_length max_seq_len max_seq_length max_source_positions max_target_positions src_seq_length "
      "max_position_embeddings block_size max_source_length max_target_length max_words corpus.max_tokens "
-     "truncate truncation max_sentence_tokens max_line_length",
+     "truncate truncation max_sentence_tokens max_line_length filtertoolong "
+     "skip_invalid_size_inputs_valid_test",
      "corpus.cleaning.max_length", "in tokens"),
     ("filter_max_ratio length_ratio corpus.ratio", "corpus.cleaning.max_ratio", ""),
     # tokenizer
@@ -63,7 +66,7 @@ _TABLE = (
      "tokenizer.vocab_size",
      "tokens, reserved ones included, not merges"),
     ("spm_model sp_model bpe_codes_file vocab_file codes codes_file merges_file tokenizer_file spm_file bpe_codes "
-     "vocab_path", "tokenizer.model",
+     "vocab_path subword_model src_subword_model tgt_subword_model", "tokenizer.model",
      "an existing tokenizer"),
     ("src_vocab_size tgt_vocab_size dim_vocabs nwordssrc nwordstgt", "tokenizer.vocab_size",
      "of the shared vocabulary, or of each with shared: false"),
@@ -71,19 +74,20 @@ _TABLE = (
      "shared_bpe separate_vocabs separate_vocab separate_vocabularies "
      "shared_source_target",
      "tokenizer.shared", ""),
-    ("tokenizer.type tokenizer.kind tokenizer.algorithm tokenization subword level bpe_type tokenizer_type "
-     "subword_type",
+    ("tokenizer.type tokenizer.kind tokenizer.algorithm tokenizer.method tokenization subword level bpe_type "
+     "tokenizer_type subword_type",
      "tokenizer.model_type", "bpe, wordpiece, ..."),
     ("vocab_size_multiple padding_factor make_vocab_size_divisible_by pad_vocab_to_multiple_of pad_to_multiple",
      "tokenizer.pad_to_multiple_of", ""),
     ("src_words_min_frequency voc_min_freq word_min_count min_freq thresholdsrc thresholdtgt vocab_threshold",
      "tokenizer.min_frequency", ""),
-    ("tokenizer.dropout bpe_dropout spm_alpha sampling subword_alpha subword_nbest sampling_alpha",
+    ("tokenizer.dropout bpe_dropout spm_alpha sampling tokenizer.nbest_size subword_alpha subword_nbest sampling_alpha",
      "tokenizer.subword_regularization",
      "BPE-dropout's p, or unigram's alpha"),
     ("augmentation data_augmentation case_augmentation augment",
      "tokenizer.robustness", "lower case, title case, ..."),
-    ("do_lower_case lower uncased case_insensitive ignore_case case_sensitive cased", "tokenizer.lowercase", ""),
+    ("do_lower_case lower uncased case_insensitive ignore_case case_sensitive cased",
+     "tokenizer.lowercase evaluation.lowercase", ""),
     ("truecase truecaser", "tokenizer.robustness", "capitals are learned; there is no truecaser"),
     ("normalization nfkc", "tokenizer.normalisation", ""),
     # model
@@ -152,16 +156,17 @@ _TABLE = (
     ("steps_per_epoch epoch_size checkpoints_per_epoch", "training.max_updates training.validate_every",
      "an epoch is the corpus, read once"),
     ("epochs max_epoch num_epochs num_train_epochs after_epochs max_num_epochs", "training.max_epochs", ""),
-    ("num_examples max_examples max_train_samples random_train_subset sample_train_subset", "corpus.train",
+    ("lines num_lines num_examples max_examples max_train_samples random_train_subset sample_train_subset",
+     "corpus.train",
      "limit: N in an item of the list"),
     ("after", "training.max_updates training.max_epochs", ""),
     ("iterations num_iterations max_steps train_steps total_steps num_steps after_batches",
      "training.max_updates", "in updates"),
     ("optim optimizer", "training.optimiser", ""),
-    ("lr lr0 learn_rate initial_learning_rate base_lr max_lr", "training.optimiser.learning_rate", _PEAK),
+    ("lr lr0 eta step_size learn_rate initial_learning_rate base_lr max_lr", "training.optimiser.learning_rate", _PEAK),
     ("betas adam_betas optimizer_params", "training.optimiser.beta1 training.optimiser.beta2", ""),
-    ("adam_beta1 betas1", "training.optimiser.beta1", ""),
-    ("adam_beta2 betas2", "training.optimiser.beta2", ""),
+    ("adam_beta1 betas1 adam_b1 b1", "training.optimiser.beta1", ""),
+    ("adam_beta2 betas2 adam_b2 b2", "training.optimiser.beta2", ""),
     ("epsilon adam_eps adam_epsilon", "training.optimiser.eps", ""),
     ("wd l2 l2_penalty decay_weight", "training.optimiser.weight_decay", "of adamw, lion, muon and adafactor"),
     ("training.factor", "training.optimiser.learning_rate training.schedule", "the peak, after warm-up"),
@@ -174,16 +179,17 @@ _TABLE = (
      "kinds that decay: cosine, linear, inverse_sqrt, plateau"),
     ("min_lr learning_rate_min lr_min stop_min_lr end_learning_rate", "training.schedule.final",
      "as a fraction of the learning rate"),
+    ("learning_rate_reduce_num_not_improved plateau_patience", "training.schedule.patience", "kind: plateau"),
     ("decrease_factor lr_shrink learning_rate_reduce_factor lr_decay_factor", "training.schedule.shrink",
      "kind: plateau"),
     # training: batches and memory
     ("max_tokens batch_size tokens_per_batch mini_batch_words per_device_train_batch_size mini_batch "
-     "max_sentences batch_type training.batch",
+     "max_sentences batch_type training.batch workspace mini_batch_fit",
      "training.batch_tokens", _BATCH),
     ("update_interval update_freq accum_count gradient_accumulation_steps batch_multiplier optimizer_delay "
      "accumulation_steps",
      "training.micro_batches", "per update, over all processes"),
-    ("fp16 bf16 amp half use_fp16 mixed_precision use_amp dtype compute_dtype", "training.precision",
+    ("fp16 bf16 amp half use_fp16 mixed_precision use_amp dtype compute_dtype bits", "training.precision",
      "auto, float32, bf16 or fp16"),
     ("gradient_checkpointing checkpoint_activations", "training.activation_checkpointing", ""),
     ("torch_compile compile_model", "training.compile", ""),
@@ -195,9 +201,9 @@ _TABLE = (
     ("guided_alignment lambda_align alignment_lambda", "training.objective.weight", "kind: guided_alignment"),
     ("clip_grad_norm max_grad_norm gradient_clipping clip_gradients gradient_clipping_threshold grad_clip",
      "training.clip_norm", "norm of the whole gradient"),
-    ("clip max_norm gradient_clip_val clip_grad_val",
+    ("clip max_norm gradient_clip_val clip_grad_val clip_value",
      "training.clip_norm", "norm of the whole gradient, not a value"),
-    ("scheduled_sampling_decay teacher_forcing", "training.decoder_input.teacher_forcing_ratio", ""),
+    ("scheduled_sampling_decay teacher_forcing sampling_prob", "training.decoder_input.teacher_forcing_ratio", ""),
     # training: validation and checkpoints
     ("eval_steps valid_steps validation_freq validate_interval_updates validate_interval valid_freq eval_interval "
      "test_every eval_strategy evaluation_strategy", "training.validate_every", "in updates"),
@@ -209,7 +215,7 @@ _TABLE = (
      "max_updates_without_improvement no_improvement_limit max_bad_validations",
      "training.patience", "in validations without improvement"),
     ("early_stopping_metric early_stopping_on eval_metric best_checkpoint_metric valid_metrics "
-     "metric_for_best_model optimized_metric",
+     "metric_for_best_model optimized_metric predict_with_generate",
      "training.validation.metric", "nll, bleu or command"),
     ("valid_script_path valid_script valid_script_args valid_command", "training.validation.command", ""),
     ("decode_and_evaluate eval_samples", "training.validation.sentences", "that are translated"),
@@ -222,7 +228,7 @@ _TABLE = (
      "training.keep.last", ""),
     ("average_checkpoints last_checkpoints num_checkpoints avg_checkpoints average swa",
      "training.checkpoint_average", ""),
-    ("moving_average exponential_smoothing average_decay ema_decay", "training.ema.decay training.ema", ""),
+    ("moving_average exponential_smoothing average_decay ema_decay", "training.ema.decay", ""),
     ("pretrained load_model train_from restore_file finetune_from_model pretrained_model init_model",
      "training.init_from", ""),
     ("pretrained_embeddings pre_word_vecs embeddings_file load_path", "training.word_vectors", ""),
@@ -313,6 +319,11 @@ _PARTS = (
     ("temp", "temperature"),
     ("drop pdrop", "dropout"),
     ("rep repeat", "repetition"),
+    ("distil distill distilled", "distillation"),
+    ("sent", "sentence"),
+    ("r", "rank"),
+    ("checkpointing", "checkpointing"),  # of activations
+    ("tok tokenizer tokeniser tokenization tokenisation tokenise", "tokenize"),
 )
 
 PARTS = {part: main for parts, main in _PARTS for part in parts.split()}
@@ -326,12 +337,13 @@ ABBREVIATIONS = {
     "bs": "batch_size",
     "relpos": "relative_positions",
     "ss": "scheduled_sampling",
+    "kd": "distillation",
 }
 
 # keys of others that no key answers: (words, answer); a word with dots is a full path
 _ANSWERS = (
     ("shuffle shuffle_batches", "the order is random in each epoch, by training.seed"),
-    ("sort_batches bucket_size bucket_width pool_factor batch_by_length",
+    ("sort_batches group_by_length bucket_size bucket_width pool_factor batch_by_length",
      "batches have sentences of similar length anyway; training.batch_tokens is their size"),
     ("min_loss_scale loss_scale fp16_init_scale", "training.precision: fp16 scales the loss by itself"),
     ("checkpoint_dir save_dir output_dir model_dir model_path save_model exp_dir work_dir",
@@ -344,6 +356,8 @@ _ANSWERS = (
     ("output_attentions return_attention print_alignment return_alignments",
      "the option --alignments of mtkit translate writes them"),
     ("lm_weight lm_path lm", "the option --lm of mtkit translate takes a language model"),
+    ("smooth_method smooth_value effective_order", "BLEU is that of sacreBLEU, with its smoothing"),
+    ("push_to_hub hub_model_id hub_token", "mtkit push uploads a finished model"),
     ("use_cache", "keys and values are always kept"),
     ("ensemble models", "the option --ensemble of mtkit translate takes further models"),
     ("reset_optimizer reset_dataloader reset_lr_scheduler reset_optim",
@@ -354,10 +368,10 @@ _ANSWERS = (
     ("flash_attention attn_implementation use_flash_attention sdpa", "kernels are chosen by the machine"),
     ("weight_init init_std param_init param_init_glorot initializer init_method init_scale",
      "each layer has its own initialisation"),
-    ("workspace num_workers sync_sgd shard_size num_shards", "nothing of the kind is to be set"),
+    ("num_workers sync_sgd shard_size num_shards", "nothing of the kind is to be set"),
     ("device", "the option --device chooses it: mtkit train RECIPE --device cpu"),
     ("gpu cuda", "the option --device chooses it: mtkit train RECIPE --device cuda"),
-    ("gpus n_gpu n_gpus num_gpus world_size", "torchrun starts a process for each GPU"),
+    ("gpus n_gpu n_gpus num_gpus world_size gpu_ranks", "torchrun starts a process for each GPU"),
     ("pad_token unk_token bos_token eos_token special_tokens add_eos add_bos append_eos unk_id pad_id bos_id eos_id "
      "pad_token_id eos_token_id bos_token_id pad_idx",
      "reserved tokens are fixed"),
@@ -371,6 +385,7 @@ _KINDS = (
     ("bahdanau luong", "attention_rnn"),
     ("gpt prefix_lm", "decoder_only"),
     ("experts mixture_of_experts switch_transformer", "moe"),
+    ("linear_attention favor", "performer"),
     ("glu", "gated"),
     ("swish", "silu"),
     ("rotary", "rope"),
@@ -411,6 +426,7 @@ WRITTEN_KINDS = {
     "swiglu": ("model.feed_forward", "{kind: gated, activation: silu}"),
     "geglu": ("model.feed_forward", "{kind: gated, activation: gelu}"),
     "reglu": ("model.feed_forward", "{kind: gated, activation: relu}"),
+    "gru": ("model", "{kind: rnn, cell: gru}"),
     "top_k": ("search.method", "{kind: sampling, top_k: K}"),
     "top_p": ("search.method", "{kind: sampling, top_p: P}"),
     "nucleus": ("search.method", "{kind: sampling, top_p: P}"),

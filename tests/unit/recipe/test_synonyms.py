@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from mtkit.cli.entry import execute
+from mtkit.cli.option_synonyms import option_for_key
 from mtkit.errors import RecipeError
+from mtkit.recipe import suggestions
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS
@@ -163,13 +166,31 @@ WORDS = [line.split("\t") for line in Path(__file__).with_name("words.tsv").read
 
 @pytest.mark.whole
 @pytest.mark.parametrize("row", WORDS, ids=[f"{section}.{key}" for section, _, key, *_ in WORDS])
-def test_words_of_tutorials_are_answered_with_the_key(toy: Path, row: list[str]) -> None:
+def test_words_of_tutorials_are_answered_with_the_key(
+    toy: Path, row: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keys as configurations and tutorials of other toolkits write them; the answer is a regular expression."""
+    monkeypatch.setattr(suggestions, "option_for", option_for_key)  # as the command line does
     section, model, key, value, answer = row
     kind = [] if model == "transformer" else [f"model={{kind: {model}}}"]
     with pytest.raises(RecipeError) as caught:
-        load_recipe(str(toy), [*kind, f"{section}.{key}={value}"])
+        load_recipe(str(toy), [*kind, f"{section}.{key}={value}".lstrip(".")])
     assert re.search(answer, str(caught.value).partition("no such key")[2])
+
+
+@pytest.mark.parametrize(
+    ("override", "answer"),
+    [
+        ("search.glossary=x", "glossary: no such key; on the command line of mtkit translate: give --glossary"),
+        ("fresh=true", "fresh: no such key; on the command line of mtkit run: give --fresh"),
+        ("evaluation.tok=13a", "evaluation.tok: no such key; did you mean evaluation.tokenize?"),
+    ],
+)
+def test_a_word_that_is_an_option_is_answered_with_it(
+    override: str, answer: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert execute(["train", "quickstart", override]) == 78
+    assert answer in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
