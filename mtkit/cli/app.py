@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mtkit import __version__
+from mtkit.display import fold
 from mtkit.errors import UsageError
 
 # Commands by section of the help, with the folder of their modules in commands/. Typer reads the options of a command
@@ -81,7 +82,9 @@ class CheckedCommand(TyperCommand):
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the examples; called by the help formatter."""
         with formatter.section("Examples"):
-            formatter.write("".join(f"  {example}\n" for example in EXAMPLES[str(self.name)]))
+            for example in EXAMPLES[str(self.name)]:
+                lines = [example] if len(example) + 2 <= formatter.width else fold(example, formatter.width - 6)
+                formatter.write("  " + " \\\n    ".join(lines) + "\n")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words after the command's name; called by typer.

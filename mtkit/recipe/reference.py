@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from typing import Any, Literal, get_args, get_origin
 from mtkit.config import Limits
 from mtkit.recipe.type_hints import MAX_DEPTH, default_of, field_types, kind_of, strip_annotated, unwrap_hint
 
-WIDTH = 110  # characters of a line of text
+WIDTH = 110  # characters of a line of text, at most
 
 
 @dataclass(frozen=True)
@@ -211,16 +212,17 @@ def _is_below(path: str, prefix: str) -> bool:
 
 
 def as_text(groups: Sequence[KeyGroup]) -> Iterator[str]:
-    """Lines for the terminal: full paths, types, defaults, meanings and reasons."""
+    """Lines for the terminal, as wide as it is: full paths, types, defaults, meanings and reasons."""
+    width = min(WIDTH, shutil.get_terminal_size((WIDTH, 0)).columns)
     for group in groups:
         heading = f"{group.heading}: {group.summary}" if group.heading else group.summary
-        yield from ["", *textwrap.wrap(heading, WIDTH)]
+        yield from ["", *textwrap.wrap(heading, width)]
         for key in group.keys:
             path = f"{group.paths[0]}.{key.name}".lstrip(".")
             reason = f" Default: {key.reason}" if key.reason else ""
             entry = f"{path}: {key.type}; default: {key.default}. {key.meaning}{reason}"
             yield from textwrap.wrap(
-                entry, WIDTH, initial_indent="  ", subsequent_indent="      ", break_long_words=False
+                entry, width, initial_indent="  ", subsequent_indent="      ", break_long_words=False
             )
 
 

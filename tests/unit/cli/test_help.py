@@ -22,7 +22,17 @@ def test_help_has_an_example_and_no_types_of_python(name: str, capsys) -> None:
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1] == texts[2]
     assert re.findall(r"<(?:int|str|path|float|bool|list|Path)\b|Usage:.*[{}]|\.{4}|\[\[|list\[", texts[0]) == []
-    assert all(f"\n  {example}\n" in texts[0] for example in EXAMPLES[name])
+    text = texts[0].replace(" \\\n   ", "")
+    assert all(f"\n  {example}\n" in text for example in EXAMPLES[name])
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("words", [*([name, "--help"] for name in COMMANDS), ["--help"], ["keys", "search"]])
+def test_help_is_within_the_terminal(words: list[str], columns: int, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    entry.execute(words)
+    long = [line for line in capsys.readouterr().out.split("\n") if len(line) > columns]
+    assert [line for line in long if max(map(len, line.split())) < columns - 8] == []  # one word is not broken
 
 
 @pytest.mark.parametrize(("name", "example"), [(name, each) for name in EXAMPLES for each in EXAMPLES[name]])

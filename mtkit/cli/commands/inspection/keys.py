@@ -23,7 +23,7 @@ def keys(
     from mtkit.errors import UsageError
     from mtkit.recipe.reference import as_markdown, as_text, key_groups, select
     from mtkit.recipe.sections import Recipe
-    from mtkit.recipe.suggestions import suggest, synonym_of
+    from mtkit.recipe.suggestions import suggest, suggest_key
     from mtkit.recipe.type_hints import key_paths
 
     groups = key_groups(Recipe)
@@ -35,8 +35,7 @@ def keys(
     paths = key_paths(Recipe)
     selected = select(groups, prefix) or [each for path in paths.get(prefix, ()) for each in select(groups, path)]
     if not selected:
-        synonym = synonym_of(prefix, Recipe, None)
         known = [*(path for same_name in paths.values() for path in same_name), *paths]
-        hint = f"; did you mean {synonym}" if synonym else suggest(prefix, known).partition("; known here")[0]
-        raise UsageError(f"keys: {prefix}: no such key{hint}")
+        hint = suggest(prefix, known) if "." in prefix else suggest_key(prefix, Recipe, {}, known, "", in_file=True)
+        raise UsageError(f"keys: {prefix}: no such key{hint.partition('; known here')[0]}")
     print_lines(as_text(selected))
