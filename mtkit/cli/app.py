@@ -20,7 +20,10 @@ from mtkit.errors import UsageError
 # when its name is typed, which for all of them takes a tenth of a second.
 SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Whole pipeline": ("pipeline", ("run", "new")),
-    "Prepare text": ("text", ("fetch", "check", "train-bpe", "train-vectors", "encode", "decode", "preprocess")),
+    "Prepare text": (
+        "text",
+        ("fetch", "check", "clean", "train-bpe", "train-vectors", "encode", "decode", "preprocess"),
+    ),
     "Train": ("training", ("train", "finetune", "watch", "checkpoints", "average", "study")),
     "Translate": ("translation", ("translate", "score")),
     "Evaluate": ("evaluation", ("evaluate", "bench", "reproduce")),
@@ -180,6 +183,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "new": ("mtkit new train.en train.de --src-lang en --tgt-lang de -o en-de.yaml",),
     "fetch": ("mtkit fetch multi30k",),
     "check": ("mtkit check train.en train.de --test test.en test.de", "mtkit check en-de.yaml --json report.json"),
+    "clean": ("mtkit clean train.en train.de -o clean --test test.en test.de", "mtkit clean en-de.yaml -o clean"),
     "train-bpe": ("mtkit train-bpe train.en train.de --vocab-size 8000 -o joint",),
     "train-vectors": ("mtkit train-vectors train.de -o german.vec --dim 256",),
     "encode": ("mtkit encode joint.model train.en > train.en.tokens",),

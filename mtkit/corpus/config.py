@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from mtkit.config import Limits, config
+from mtkit.corpus.filters.config import FilterConfig
 from mtkit.text.lines import Text, TextSubset
 from mtkit.text.source_prefix import SourcePrefix, merge_tags
 
@@ -220,6 +221,9 @@ class CorpusConfig:
     # Limits on the sentence pairs of training and validation text; test sets stay as they are. Default: removes what is
     # hardly a translation, a few lines of most corpora.
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
+    # Filters of sentence pairs, by which `mtkit clean RECIPE` cleans the training text; training reads the files as
+    # they are. Default: none, and `mtkit clean` uses all that need no model.
+    filters: list[FilterConfig] = field(default_factory=list)
     # Noise that is applied to text in one language, for training to undo. Default: null, since sentence pairs need
     # none.
     noise: NoiseConfig | None = None

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from mtkit.corpus.lenient_reading import BLOCK_LINES
 from mtkit.corpus.sentence_alignment import SAMPLE_LINES, TokenSide, sample_rows
-from mtkit.text.language import are_similar, language_code, script_name
+from mtkit.text.language import are_similar, language_code, rank_languages, script_name
 
 GROUP = 10  # lines that are classified together
+LINE_START = 120  # characters of a line of which the language is classified; quotations stand behind
 MIN_LETTERS = 40  # of a group that is classified
 SURE, UNLIKELY = 0.95, 1e-3  # probabilities of another language, and of the expected one
 MIN_SCRIPT = 0.02  # share of the usual script in the letters of a group
@@ -28,37 +29,65 @@ class LineGroup:
     scripts: Counter[str]
     languages: dict[str, float]
 
+    @classmethod
+    def of(cls, number: int, text: str) -> LineGroup:
+        """The group of a text."""
+        return cls(number, count_scripts(text), languages_of(text))
+
+
+def languages_of(text: str) -> dict[str, float]:
+    """The languages that a text may be in, with their probabilities."""
+    return {code: value for code, value in rank_languages(text) if value >= UNLIKELY}
+
 
 def other_scripts(groups: list[LineGroup]) -> dict[int, str]:
     """The groups in another script than most, and that script; none if there is no such script."""
-    main = [each.scripts.most_common(1)[0][0] for each in groups]
-    counts = Counter(main).most_common(1)
-    if not counts or counts[0][1] < MAJORITY * len(groups):
-        return {}
-    usual = counts[0][0]
+    usual = usual_script([each.scripts for each in groups])
     return {
-        each.number: f"looks {script.title()}"
-        for each, script in zip(groups, main, strict=True)
-        if each.scripts[usual] < MIN_SCRIPT * each.scripts.total()
+        each.number: f"looks {each.scripts.most_common(1)[0][0].title()}"
+        for each in groups
+        if usual is not None and lacks_script(each.scripts, usual)
     }
+
+
+def usual_script(texts: list[Counter[str]]) -> str | None:
+    """The script that most texts are written in; None if there is no such script."""
+    counts = Counter(scripts.most_common(1)[0][0] for scripts in texts).most_common(1)
+    return counts[0][0] if counts and counts[0][1] >= MAJORITY * len(texts) else None
+
+
+def lacks_script(scripts: Counter[str], usual: str) -> bool:
+    """Return whether the letters of a text are hardly of the usual script."""
+    return scripts[usual] < MIN_SCRIPT * scripts.total()
 
 
 def other_languages(groups: list[LineGroup], stated: str | None) -> dict[int, str]:
     """The groups that are surely in another language than stated, or than most, and that language."""
-    best = {each.number: max(each.languages, key=each.languages.__getitem__) for each in groups if each.languages}
-    most = Counter(best.values()).most_common(1)
-    if not most:
+    expected = expected_language(groups, stated)
+    if expected is None:
         return {}
-    expected = language_code(stated) or stated if stated is not None else most[0][0]
-    if sum(are_similar(code, expected) for code in best.values()) < MAJORITY * len(best):  # unknown to the classifier
-        return {}
-    return {
-        each.number: f"looks like {best[each.number]}"
-        for each in groups
-        if each.languages
-        and each.languages[best[each.number]] >= SURE
-        and not any(are_similar(code, expected) for code in each.languages)
-    }
+    others = {each.number: other_language(each.languages, expected) for each in groups}
+    return {number: f"looks like {code}" for number, code in others.items() if code is not None}
+
+
+def expected_language(groups: list[LineGroup], stated: str | None) -> str | None:
+    """The language stated, or that of most groups; None if that of most is another one, unknown to the classifier."""
+    best = [_best(each.languages) for each in groups if each.languages]
+    if not best:
+        return None
+    expected = language_code(stated) or stated if stated is not None else Counter(best).most_common(1)[0][0]
+    return expected if sum(are_similar(code, expected) for code in best) >= MAJORITY * len(best) else None
+
+
+def other_language(languages: dict[str, float], expected: str) -> str | None:
+    """The language that a text is surely in, if it is not the expected one; None otherwise."""
+    if not languages or languages[_best(languages)] < SURE or any(are_similar(code, expected) for code in languages):
+        return None
+    return _best(languages)
+
+
+def _best(languages: dict[str, float]) -> str:
+    return max(languages, key=languages.__getitem__)
 
 
 def count_scripts(text: str) -> Counter[str]:

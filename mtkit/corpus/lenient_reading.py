@@ -25,6 +25,7 @@ class ParallelInput:
 
     Attributes:
         names: of the two sides, before the number of a line.
+        files: whose lines they are; empty if both sides are in one document.
         read: both sides line by line, from the beginning with each call; a side that has ended gives None. The second
             argument of `record` is the side, the third the number of the line from 0.
         langs: stated languages; None: that of most lines.
@@ -35,6 +36,7 @@ class ParallelInput:
     read: Callable[[Record], Iterator[tuple[str | None, str | None]]]
     langs: tuple[str | None, str | None] = (None, None)
     line_numbers: list[int] = field(default_factory=list)
+    files: tuple[Path, ...] = ()
 
     @classmethod
     def of_files(cls, src: Path, tgt: Path, langs: tuple[str | None, str | None] = (None, None)) -> ParallelInput:
@@ -43,7 +45,16 @@ class ParallelInput:
         def read(record: Record) -> Iterator[tuple[str | None, str | None]]:
             return zip_longest(lenient_lines(src, "src", record), lenient_lines(tgt, "tgt", record))
 
-        return cls((str(src), str(tgt)), read, langs)
+        return cls((str(src), str(tgt)), read, langs, files=(src, tgt))
+
+    def read_bytes(self) -> Iterator[tuple[bytes, bytes]]:
+        """The bytes of both sides line by line, without line ends; line breaks in a document become spaces."""
+        if self.files:
+            src, tgt = map(_raw_lines, self.files)
+            yield from zip(src, tgt, strict=False)
+        else:
+            for one, other in self.read(lambda *place: None):
+                yield tuple(re.sub(r"[\r\n]+", " ", str(text)).encode() for text in (one, other))  # type: ignore[misc]
 
     def place(self, side: int, start: int, end: int | None = None) -> str:
         """FILE:LINE of a line counted from 0, or FILE:LINE-LINE before `end`."""
@@ -64,6 +75,11 @@ _CHARACTERS = {
 }
 _ANY = re.compile("|".join(pattern.pattern for pattern in _CHARACTERS.values()))
 _BOM = b"\xef\xbb\xbf"
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    for block in line_blocks(path):
+        yield from block.removesuffix(b"\n").split(b"\n")
 
 
 def lenient_lines(path: Path, side: Side, record: Record) -> Iterator[str]:

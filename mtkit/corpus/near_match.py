@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mtkit.corpus.lenient_reading import pair_blocks
 from mtkit.corpus.order.ragged import Ragged
-from mtkit.corpus.sentence_alignment import TokenLines
+from mtkit.corpus.sentence_alignment import TokenLines, hash_token
 from mtkit.corpus.split import MIN_CHARACTERS, HeldOutLines
 
 FEW_WORDS = 5  # of a side that is compared except for one word
@@ -24,7 +24,7 @@ def _mixed(tokens: NDArray[np.uint32]) -> NDArray[np.uint64]:
     return values
 
 
-_SIGNS = np.array([hash(chr(each)) & 0xFFFFFFFF for each in range(33, 127) if not chr(each).isalnum()], dtype=np.uint32)
+_SIGNS = np.array([hash_token(chr(each)) for each in range(33, 127) if not chr(each).isalnum()], dtype=np.uint32)
 
 
 def bag_hashes(lines: Ragged) -> NDArray[np.uint64]:

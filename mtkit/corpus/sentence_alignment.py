@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, permutations
@@ -41,6 +42,27 @@ MAX_DELAY = 8  # lines by which a fall of the sum may begin too early
 MAX_LOST = 20  # segments without translations that are compared with each other
 
 
+def hash_token(token: str) -> int:
+    """32 bits of a token, the same in all processes."""
+    return zlib.crc32(token.encode(errors="surrogatepass"))
+
+
+def _hash_rows(rows: Sequence[Sequence[str]]) -> Ragged:
+    offsets = lengths_to_offsets(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
+    flat = map(hash_token, chain.from_iterable(rows))
+    return Ragged(np.fromiter(flat, dtype=np.uint32, count=int(offsets[-1])), offsets)
+
+
+def hash_tokens(lines: Sequence[str]) -> Ragged:
+    """Hashes of the first words and signs of each line, uint32."""
+    return _hash_rows([split_tokens(line[:MAX_CHARACTERS])[:MAX_TOKENS] for line in lines])
+
+
+def hash_words(lines: Sequence[str]) -> Ragged:
+    """Hashes of all words and numbers of each line, without signs, uint32."""
+    return _hash_rows([[token for token in split_tokens(line) if token.isalnum()] for line in lines])
+
+
 class TokenLines:
     """Hashes of the words and signs of each line, in a temporary file, so that memory does not grow with the text."""
 
@@ -56,16 +78,12 @@ class TokenLines:
         Raises:
             ReadWriteError: the folder of temporary files is full.
         """
-        tokens = [split_tokens(line[:MAX_CHARACTERS])[:MAX_TOKENS] for line in lines]
-        lengths = np.fromiter(map(len, tokens), dtype=np.int64, count=len(tokens))
-        offsets = lengths_to_offsets(lengths)
-        flat = np.fromiter(map(hash, chain.from_iterable(tokens)), dtype=np.int64, count=int(offsets[-1]))
-        hashes = flat.astype(np.uint32)
+        rows = hash_tokens(lines)
         with translate_write_errors(Path(tempfile.gettempdir())):
-            self._file.write(hashes.tobytes())
-        self._lengths.append(lengths)
+            self._file.write(rows.flat.tobytes())
+        self._lengths.append(rows.lengths)
         self.characters.append(np.fromiter(map(len, lines), dtype=np.float32, count=len(lines)))
-        return Ragged(hashes, offsets)
+        return rows
 
     def read(self) -> TokenSide:
         """All lines, memory-mapped."""
@@ -173,11 +191,14 @@ class LineScorer:
             _learn_half(src, tgt, np.flatnonzero(parity != half), np.flatnonzero(parity == half)) for half in (0, 1)
         ]
 
-    def opposite(self, src: TokenSide, tgt: TokenSide, lines: NDArray[np.int64]) -> NDArray[np.float32]:
+    def opposite(
+        self, src: TokenSide, tgt: TokenSide, lines: NDArray[np.int64], limit: float = MAX_LINE_SCORE
+    ) -> NDArray[np.float32]:
         """[N] nats of each pair of lines opposite each other.
 
         Args:
             lines: [N] numbers of the source lines.
+            limit: largest absolute value of a score.
         """
         scores = np.zeros(len(src), dtype=np.float32)
         for number, half in enumerate(self._halves):
@@ -190,7 +211,7 @@ class LineScorer:
             scores[rows] = np.bincount(np.repeat(np.arange(len(rows)), ours.lengths), nats, minlength=len(rows))
         scores += self._length_nats(tgt.logs - src.logs)
         scores[(src.tokens.lengths == 0) | (tgt.tokens.lengths == 0)] = 0
-        return np.clip(scores, -MAX_LINE_SCORE, MAX_LINE_SCORE)
+        return np.clip(scores, -limit, limit)
 
     def table(self, src: TokenSide, tgt: TokenSide, lines: NDArray[np.int64]) -> NDArray[np.float32]:
         """[N, M] nats of each of N source lines with each of M target lines; `lines` as in `opposite`."""

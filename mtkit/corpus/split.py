@@ -192,20 +192,23 @@ def hash_pairs(src: Path, tgt: Path, docid: Path | None = None) -> PairPositions
         positions.append(position)
     characters = np.array(lengths, dtype=np.int64).reshape(-1, 2)  # [N, 2] of both sides
     findings.longest = int(characters.max(initial=0))
-    findings.odd = int(are_odd(characters).sum())
+    findings.odd = int(are_odd(characters, usual_ratio(characters)).sum())
     characters[blank] = 0
     return PairPositions(np.array(positions), characters, docid is not None, findings)
 
 
-def are_odd(characters: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-    """[N] whether the lengths of two sides [N, 2] differ ODD_RATIO times more than usual."""
-    is_odd: NDArray[np.bool_] = np.asarray((characters > 0).all(axis=1))
-    if is_odd.any():
-        both = characters[is_odd]
-        ratio = both[:, 0] / both[:, 1]
-        relative = ratio / np.median(ratio)
-        is_odd[is_odd] = (np.maximum(relative, 1 / relative) > ODD_RATIO) & (both.max(axis=1) > ODD_CHARACTERS)
-    return is_odd
+def usual_ratio(characters: NDArray[np.integer[Any]]) -> float:
+    """The median ratio of the lengths of two sides [N, 2]; 1 if all pairs have an empty side."""
+    both = characters[(characters > 0).all(axis=1)]
+    return float(np.median(both[:, 0] / both[:, 1])) if len(both) else 1.0
+
+
+def are_odd(characters: NDArray[np.integer[Any]], usual: float, max_ratio: float = ODD_RATIO) -> NDArray[np.bool_]:
+    """[N] whether the ratio of the lengths of two sides [N, 2] is some times larger or smaller than usual."""
+    both = np.maximum(characters, 1)
+    relative = both[:, 0] / both[:, 1] / usual
+    is_odd = (np.maximum(relative, 1 / relative) > max_ratio) & (both.max(axis=1) > ODD_CHARACTERS)
+    return np.asarray(is_odd & (characters > 0).all(axis=1))
 
 
 @dataclass

@@ -6,7 +6,6 @@ lines are classified: of a sample, and wherever words are unknown or no translat
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -15,12 +14,26 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.config import construct
+from mtkit.corpus.filters.config import (
+    AddressFilterConfig,
+    CopyFilterConfig,
+    DuplicateFilterConfig,
+    EmptyFilterConfig,
+    MarkupFilterConfig,
+    NearDuplicateFilterConfig,
+    NumberFilterConfig,
+    RatioFilterConfig,
+    RepetitionFilterConfig,
+)
+from mtkit.corpus.filters.duplicates import DuplicateFilter
+from mtkit.corpus.filters.filter import Filter, PairBlock
+from mtkit.corpus.filters.near_duplicates import NearDuplicateFilter
 from mtkit.corpus.language_groups import (
     GROUP,
+    LINE_START,
     MIN_LETTERS,
-    UNLIKELY,
     LineGroup,
-    count_scripts,
     other_languages,
     other_scripts,
     with_unknown_words,
@@ -36,19 +49,15 @@ from mtkit.corpus.sentence_alignment import (
     TokenSide,
     sample_rows,
 )
-from mtkit.corpus.split import are_odd
+from mtkit.corpus.split import are_odd, usual_ratio
 from mtkit.display import count_of
 from mtkit.errors import DataError
-from mtkit.text.language import rank_languages
 
 Level = Literal["error", "warning", "note"]
 NUM_PLACES, NUM_SHOWN = 100, 5  # kept of a finding; shown to people
 RUN = 20  # consecutive pairs that occur before in the same order
 MIN_UNRELATED, MIN_MOVED = 5, 3  # lines
-REPEATS, MIN_REPEATED = 4, 16  # mean occurrences of a word in a line of this many words
 MAX_BLUR = 3  # lines by which the borders of a moved block may be wrong
-LINE_START = 120  # characters of a line of which the language is classified; quotations stand behind
-MAX_COMPARED = 20_000  # characters of a line whose numbers, addresses and words are compared
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,7 @@ class Kind:
     usual: float = 0.0
 
 
+CLEAN = "mtkit clean removes them"
 KINDS: dict[str, Kind] = {
     "lengths": Kind("error", "the files have different numbers of lines", "give each line its translation"),
     "not_utf8": Kind("error", "not UTF-8", "convert the file: iconv -f latin1 -t utf-8"),
@@ -85,17 +95,26 @@ KINDS: dict[str, Kind] = {
         "warning", "characters in lines that other programs break lines at", "replace them by spaces: other counts"
     ),
     "control": Kind("warning", "control or private characters", "remove them; a model would learn to write them", 1e-4),
-    "repeated": Kind("warning", "a side repeats its words", "remove the pairs; a model learns to repeat", 1e-3),
-    "empty": Kind("warning", "one side is empty", "training drops them", 0.001),
-    "copies": Kind("warning", "both sides are equal", "remove them, if they should be translated", 0.01),
-    "duplicates": Kind("warning", "pairs occur before", "remove them; they weigh more", 0.1),
-    "near_duplicates": Kind(
-        "warning", "pairs differ from earlier ones in signs and capitals alone", "remove them", 0.1
-    ),
-    "odd_lengths": Kind("warning", "lengths differ 4 times more than usual", "look at them; remove them", 0.01),
-    "numbers": Kind("warning", "numbers of one side are missing on the other", "look at them", 0.1),
-    "urls": Kind("warning", "addresses of one side are missing on the other", "look at them", 0.01),
+    "repeated": Kind("warning", RepetitionFilterConfig.what, CLEAN, 1e-3),
+    "empty": Kind("warning", EmptyFilterConfig.what, "training drops them", 0.001),
+    "copies": Kind("warning", CopyFilterConfig.what, f"{CLEAN}, if they should be translated", 0.01),
+    "duplicates": Kind("warning", DuplicateFilterConfig.what, f"{CLEAN}; they weigh more", 0.1),
+    "near_duplicates": Kind("warning", NearDuplicateFilterConfig.what, "look at them", 0.1),
+    "odd_lengths": Kind("warning", RatioFilterConfig.what, CLEAN, 0.01),
+    "numbers": Kind("warning", NumberFilterConfig.what, "look at them", 0.1),
+    "urls": Kind("warning", AddressFilterConfig.what, "look at them", 0.01),
+    "markup": Kind("warning", MarkupFilterConfig.what, "look at them", 0.01),
 }
+
+
+PAIR_FILTERS = (
+    CopyFilterConfig(min_words=1),
+    EmptyFilterConfig(),
+    RepetitionFilterConfig(),
+    NumberFilterConfig(),
+    AddressFilterConfig(),
+    MarkupFilterConfig(),
+)
 
 
 @dataclass
@@ -206,7 +225,10 @@ class TextCheck:
 
     def _first_reading(self) -> tuple[TokenSide, TokenSide]:
         tokens = TokenLines(), TokenLines()
-        pair_hashes, bags, sizes = [], [], []
+        filters: list[tuple[str, Filter]] = [(config.kind, construct(config)) for config in PAIR_FILTERS]
+        duplicates = DuplicateFilter(DuplicateFilterConfig())
+        near_duplicates = NearDuplicateFilter(NearDuplicateFilterConfig())
+        sizes = []
         lines = [0, 0]
         rows = self._text.read(lambda kind, side, number: self._add(kind, self._text.place(int(side == "tgt"), number)))
         for block in pair_blocks(rows):
@@ -214,15 +236,15 @@ class TextCheck:
             for side in (0, 1):
                 lines[side] += sum(pair[side] is not None for pair in block)
             src, tgt = ([str(pair[side]) for pair in complete] for side in (0, 1))
-            self._check_pairs(src, tgt)
+            pairs = PairBlock(np.arange(self._pairs, self._pairs + len(complete)), src, tgt)
+            for kind, detector in [*filters, ("duplicates", duplicates), ("near_duplicates", near_duplicates)]:
+                for fault in detector.find(pairs):
+                    self._add(kind, self._text.place(fault.side, self._pairs + fault.row))
             self._pairs += len(complete)
             both = [each.append(side) for each, side in zip(tokens, (src, tgt), strict=True)]
-            both_bags = [bag_hashes(each) for each in both]
             if self._held_out is not None:
                 self._find_leaks(self._held_out, src, tgt, both)
-            pair_hashes.append(np.fromiter((hash(pair) for pair in complete), dtype=np.int64, count=len(complete)))
-            bags.append(both_bags[0] * np.uint64(3) + both_bags[1])
-            sizes.append(np.array([list(map(len, src)), list(map(len, tgt))], dtype=np.int32).T.reshape(-1, 2))
+            sizes.append(pairs.characters.astype(np.int32))
         if not self._pairs:
             return tokens[0].read(), tokens[1].read()
         if lines[0] != lines[1]:
@@ -233,25 +255,12 @@ class TextCheck:
                 f"{lines[0]:,} and {lines[1]:,} lines",
                 abs(lines[0] - lines[1]),
             )
-        self._find_repeated(np.concatenate(pair_hashes), np.concatenate(bags))
-        self._add_all("odd_lengths", np.flatnonzero(are_odd(np.concatenate(sizes))))
+        first = duplicates.first_occurrence(np.arange(self._pairs))
+        self._find_repeated(first)
+        self._add_all("near_duplicates", near_duplicates.find_late(first == np.arange(self._pairs)))
+        characters = np.concatenate(sizes)
+        self._add_all("odd_lengths", np.flatnonzero(are_odd(characters, usual_ratio(characters))))
         return tokens[0].read(), tokens[1].read()
-
-    def _check_pairs(self, src: list[str], tgt: list[str]) -> None:
-        """Record the faults that a pair shows by itself."""
-        for number, (one, other) in enumerate(zip(src, tgt, strict=True), self._pairs):
-            if one == other and one.strip():
-                self._add("copies", self._text.place(0, number))
-            elif not (one.strip() and other.strip()):
-                self._add("empty", self._text.place(int(bool(one.strip())), number))
-            one, other = one[:MAX_COMPARED], other[:MAX_COMPARED]
-            if numbers_differ(one, other):
-                self._add("numbers", self._text.place(0, number))
-            if ("://" in one or "://" in other) and urls_differ(one, other):
-                self._add("urls", self._text.place(0, number))
-            for side, line in enumerate((one, other)):
-                if len(line) > 2 * MIN_REPEATED and is_repetitive(line):
-                    self._add("repeated", self._text.place(side, number))
 
     def _find_leaks(self, held_out: HeldOutText, src: list[str], tgt: list[str], tokens: list[Ragged]) -> None:
         is_exact = np.zeros(len(src), dtype=bool)
@@ -262,12 +271,11 @@ class TextCheck:
         is_near = held_out.are_near(tokens) & ~is_exact
         self._add_all("leak_near", np.flatnonzero(is_near) + self._pairs - len(src))
 
-    def _find_repeated(self, hashes: NDArray[np.int64], bags: NDArray[np.uint64]) -> None:
-        first = _first_occurrence(hashes)
+    def _find_repeated(self, first: NDArray[np.int64]) -> None:
+        """Report duplicates, from the first pair that is equal to each."""
         rows = np.arange(len(first))
         is_repeated = first < rows
         self._add_all("duplicates", np.flatnonzero(is_repeated))
-        self._add_all("near_duplicates", np.flatnonzero(~is_repeated & (_first_occurrence(bags) < rows) & (bags != 0)))
         # a run of pairs that repeat earlier ones at one distance; in it, some repeat even earlier ones
         ends = np.flatnonzero(np.diff(np.concatenate([[False], is_repeated, [False]]).astype(np.int8)))
         for start, end in ends.reshape(-1, 2):
@@ -311,8 +319,7 @@ class TextCheck:
             for side in (0, 1):
                 text = " ".join(str(pair[side])[:LINE_START] for pair in block if wanted[side][number])
                 if sum(map(str.isalpha, text[: 4 * MIN_LETTERS])) >= MIN_LETTERS:
-                    languages = {code: value for code, value in rank_languages(text) if value >= UNLIKELY}
-                    groups[side].append(LineGroup(number, count_scripts(text), languages))
+                    groups[side].append(LineGroup.of(number, text))
         for side in (0, 1):
             other = other_scripts(groups[side])
             self._add_runs("script", side, other)
@@ -334,43 +341,3 @@ def _is_varied(side: TokenSide, segment: AlignedLines, offset: int) -> bool:
     """Return whether most lines differ: of repeated ones, such as variants of one idiom, the words say little."""
     rows = np.arange(max(0, segment.start + offset), min(len(side), segment.end + offset))
     return len(np.unique(bag_hashes(side.tokens.take(rows)))) > len(rows) / 2
-
-
-def _first_occurrence(values: NDArray[np.generic]) -> NDArray[np.int64]:
-    """[N] the index of the first equal value."""
-    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-    return np.asarray(first[inverse])
-
-
-_NUMBER = re.compile(r"\d+(?:[.,'\u2019 \xa0\u202f]\d{3}(?!\d))*")
-_URL = re.compile(r"https?://[^\s<>\"')\]]+")
-_DIGITS = re.compile(r"\d\d")
-
-
-def _digits(text: str) -> str:
-    """The digits of a text as ASCII."""
-    return "".join(char if char.isascii() else str(int(char)) for char in text if char.isdecimal())
-
-
-def numbers_differ(src: str, tgt: str) -> bool:
-    """Return whether a number of two digits or more of one side is missing on the other, thousands marks apart."""
-    sides = [
-        {_digits(each).lstrip("0") for each in _NUMBER.findall(line)} if _DIGITS.search(line) else set()
-        for line in (src, tgt)
-    ]
-    if sides[0] == sides[1]:
-        return False
-    digits = [_digits(line) for line in (src, tgt)]
-    return any(len(each) > 1 and each not in digits[1 - side] for side in (0, 1) for each in sides[side])
-
-
-def urls_differ(src: str, tgt: str) -> bool:
-    """Return whether an address of one side is missing on the other one."""
-    one, other = ({each.rstrip(".,;:!?").lower() for each in _URL.findall(line)} for line in (src, tgt))
-    return one != other
-
-
-def is_repetitive(line: str) -> bool:
-    """Return whether the words of a line occur several times each, as in the output of a model that loops."""
-    words = line.split()
-    return len(words) >= MIN_REPEATED and len(words) >= REPEATS * len(set(words))

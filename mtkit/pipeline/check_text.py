@@ -34,12 +34,22 @@ def check_files(files: Sequence[Path], langs: Langs, held_out: Sequence[Pair], n
     """
     for path in (*files, *chain.from_iterable(held_out)):
         require_regular_file(path)
-    is_document = len(files) == 1
-    text = _document(files[0], langs, notify) if is_document else ParallelInput.of_files(files[0], files[1], langs)
-    return TextCheck(text, _held_out(held_out))()
+    return TextCheck(open_text(files, langs, notify), held_out_text(held_out))()
 
 
-def _held_out(files: Sequence[Pair]) -> HeldOutText | None:
+def open_text(files: Sequence[Path], langs: Langs, notify: Report) -> ParallelInput:
+    """Two files of lines, or one document with both sides."""
+    return _document(files[0], langs, notify) if len(files) == 1 else ParallelInput.of_files(files[0], files[1], langs)
+
+
+def held_out_of(corpus: CorpusConfig) -> list[Pair]:
+    """The files of valid and test of a recipe that have two sides."""
+    sets = (*corpus.valid_sets, *corpus.test.values())
+    return [(each.src, each.tgt) for each in sets if isinstance(each, ParallelFiles)]
+
+
+def held_out_text(files: Sequence[Pair]) -> HeldOutText | None:
+    """The lines of valid and test; None without files."""
     return HeldOutText(chain.from_iterable(read_lines_of(*each) for each in files)) if files else None
 
 
@@ -69,7 +79,7 @@ def check_recipe(corpus: CorpusConfig) -> Iterator[CheckReport]:
     """
     held_out = [each for each in (*corpus.valid_sets, *corpus.test.values()) if isinstance(each, ParallelFiles)]
     train = [each for each in corpus.train if isinstance(each, TrainParallelFiles)]
-    known = _held_out([(each.src, each.tgt) for each in held_out])
+    known = held_out_text(held_out_of(corpus))
     checked: list[TrainParallelFiles | ParallelFiles] = [*train, *held_out]
     for files in checked:
         # a tag may name the language

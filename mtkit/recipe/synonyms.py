@@ -99,6 +99,7 @@ _TABLE = (
     ("ff_size ffn_hidden ffn_dim feed_forward_size feed_forward_num_hidden transformer_ff intermediate_size "
      "dim_feedforward inner_dim d_inner d_inner_hid encoder_ffn_embed_dim decoder_ffn_embed_dim "
      "transformer_dim_ffn", "model.d_ff", ""),
+    ("filter_size", "model.d_ff", ""),
     ("transformer_feed_forward_num_hidden ffn_num_outputs", "model.d_ff model.d_model", ""),
     ("init_hidden decoder_init dec_init", "model.bridge_source", ""),
     ("num_layers", "model.encoder_layers model.decoder_layers", _LAYERS),
@@ -352,7 +353,7 @@ _ANSWERS = (
      "the same command continues a training, and --fresh starts over"),
     ("remove_duplicates deduplicate dedup filter_language langid langid_filter corpus.min_length min_words "
      "min_src_len",
-     "corpus.cleaning has limits of length; mtkit new SRC TGT reports and removes what is doubled or wrong"),
+     "corpus.cleaning has limits of length; mtkit clean SRC TGT removes what is doubled or wrong"),
     ("output_attentions return_attention print_alignment return_alignments",
      "the option --alignments of mtkit translate writes them"),
     ("lm_weight lm_path lm", "the option --lm of mtkit translate takes a language model"),

@@ -69,6 +69,7 @@ def language_code(name: str) -> str | None:
     return subtag if subtag in TWO_LETTERS else THREE_LETTERS.get(subtag)
 
 
+@lru_cache(maxsize=1 << 16)
 def script_name(character: str) -> str | None:
     """The script of a letter or mark, the first word of its name in Unicode (LATIN, CJK); None for other characters."""
     is_letter = unicodedata.category(character)[0] in "LM"  # the vowels of some scripts are marks
@@ -120,6 +121,14 @@ def rank_languages(text: str, *, separate: Collection[str] = ()) -> list[tuple[s
     return [(code, weights[code] / total) for code in codes if code != NO_LANGUAGE]
 
 
+def is_best_language(text: str, code: str) -> bool:
+    """Return whether a language, or one that it is easily confused with, is the most probable one of a text.
+
+    It takes a third of the time of `rank_languages`. True if py3langid is not installed.
+    """
+    return not can_classify() or are_similar(str(_classifier().classify(text)[0]), code)
+
+
 @cache
 def _classifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
@@ -127,6 +136,7 @@ def _classifier() -> Any:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
+@lru_cache(maxsize=4096)
 def are_similar(first: str, second: str) -> bool:
     """Return whether two codes mean the same language, or languages that are easily confused in text."""
     first, second = (language_code(each) or MACROLANGUAGES.get(each, each) for each in (first, second))

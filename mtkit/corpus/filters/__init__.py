@@ -1,0 +1,1 @@
+"""Filters of sentence pairs: each detects one kind of fault, which `mtkit check` names and `mtkit clean` removes."""
