@@ -30,6 +30,7 @@ from typing import Any, cast
 
 import typer
 
+from mtkit.cli.printing import print_notes
 from mtkit.errors import (
     ComputeError,
     Interrupted,
@@ -119,7 +120,8 @@ def print_error(error: MtkitError) -> None:
             f"... and {len(lines) - MAX_MESSAGE_LINES + 1} more; --debug shows all",
         ]
     with suppress(OSError):  # stderr on a full disk; the exit code remains
-        print("\n".join(lines), file=sys.stderr, flush=True)
+        print_notes(lines)
+        sys.stderr.flush()
 
 
 def report_internal_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -43,9 +43,10 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_notes(lines: Iterable[str]) -> None:
-    """Write lines that are no result to stderr, which escapes them (see PrintableStream)."""
+    """Write lines that are no result to stderr, within a terminal's width; it escapes them (see PrintableStream)."""
+    width = os.get_terminal_size(sys.stderr.fileno()).columns if sys.stderr.isatty() else 0
     for line in lines:
-        sys.stderr.write(line + "\n")
+        sys.stderr.write("\n".join(fold(line, width) if width else [line]) + "\n")
 
 
 def print_translation_progress(line: int, done: int, characters: int) -> None:

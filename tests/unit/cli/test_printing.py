@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
 import re
+import struct
+import subprocess
+import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -83,3 +90,19 @@ def _inputs(folder: Path, words: list[str]) -> list[str | Path]:
         toy_train(folder / "RUN", toy_config(max_updates=4, checkpoint_every=2))
     (folder / "VECTORS").write_text("cat 1 0\ndog 1 0.5\nbird -1 2\n")
     return [folder / word if word in ("RUN", "VECTORS") else word for word in words]
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("columns", [60, 80])
+def test_errors_are_folded_in_a_terminal_alone(columns: int) -> None:
+    words = [sys.executable, "-m", "mtkit", "study", "none"]
+    piped = subprocess.run(words, capture_output=True, text=True, check=False)
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    assert subprocess.run(words, stderr=theirs, check=False).returncode == piped.returncode == 66
+    lines = os.read(ours, 10_000).decode().split("\r\n")
+    os.close(ours)
+    os.close(theirs)
+    assert max(map(len, lines)) <= columns
+    assert " ".join(lines).split() == piped.stderr.split()
+    assert max(map(len, piped.stderr.split("\n"))) > 80

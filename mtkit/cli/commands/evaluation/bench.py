@@ -80,7 +80,6 @@ def bench(
     Every combination of the given settings is measured, each in a process of its own. --suite measures all that a
     comparison needs in one run.
     """
-    import sys
     from dataclasses import replace
 
     from mtkit.bench.grid import (
@@ -94,7 +93,7 @@ def bench(
     from mtkit.bench.machine import inspect_machine
     from mtkit.bench.measure import bench as measure
     from mtkit.bench.measure import read_input
-    from mtkit.cli.printing import print_results
+    from mtkit.cli.printing import print_notes, print_results
     from mtkit.errors import UsageError
     from mtkit.pipeline.estimate import training_rates
     from mtkit.recipe.recipe import load_recipe
@@ -123,12 +122,13 @@ def bench(
     machine = inspect_machine(measure=False)
     grids = [replace(each, rewrite=not no_rewrite) for each in suite_grids(machine.cores)] if suite else [grid]
     num_settings = sum(len(list(each.settings())) for each in grids)
+    print_notes([f"settings to measure: {num_settings} ..."])
     results = []
     before = parse_prefix(tag, prefix, src_lang, tgt_lang)
     for each in grids:
         for result in measure(model, src, each, ref=refs, repeat=repeat, prefix=before):
             results.append(result)
-            sys.stderr.write(f"measured {len(results)} of {num_settings} settings\n")
+            print_notes([f"measured {len(results)} of {num_settings}"])
     tables, notes = [bench_table(results)], unsupported_settings(results)
     if suite:
         recipe = model / "recipe.yaml"  # of a run
