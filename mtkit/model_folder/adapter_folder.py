@@ -25,6 +25,7 @@ from mtkit.io.files import atomic_folder, read_file, write_text
 from mtkit.io.json_text import parse_json
 from mtkit.model_folder.foreign_names import Part, foreign_parts
 from mtkit.model_folder.safetensors_file import Arrays, map_tensors
+from mtkit.recipe.type_hints import misfit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +34,10 @@ CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 PREFIX = "base_model.model."
 LORA, NORM, BIAS = "LORA", "LN_TUNING", "MTKIT_BIAS"  # values of peft_type
 _NORM_PART = ".ln_tuning_layers."
-_COMPUTED = {"peft_type", "r", "lora_alpha", "use_rslora", "lora_bias", "base_model_name_or_path"}  # keys of LoRA
+_COMPUTED = {  # keys of LoRA
+    "alpha_pattern", "base_model_name_or_path", "lora_alpha", "lora_bias", "peft_type", "r", "rank_pattern",
+    "use_rslora",
+}  # fmt: skip
 _WITHOUT_EFFECT = {  # on the arithmetic; any other key must be empty
     "auto_mapping", "ensure_weight_tying", "eva_config", "exclude_modules", "inference_mode", "layers_pattern",
     "layers_to_transform", "lora_dropout", "megatron_config", "megatron_core", "peft_version", "qalora_group_size",
@@ -41,6 +45,7 @@ _WITHOUT_EFFECT = {  # on the arithmetic; any other key must be empty
 }  # fmt: skip
 _EMPTY: tuple[Any, ...] = (None, False, "none", {}, [])
 _KEPT_BASE = (None, True, False, "gaussian", "orthogonal", "eva")  # init_lora_weights; others change the base's weights
+_MERGE = "merge it (peft: merge_and_unload, save_pretrained) and import the result"
 _LORA_TENSOR = re.compile(r"(.+)\.(lora_A\.weight|lora_B\.weight|lora_B\.bias)")
 
 
@@ -122,7 +127,7 @@ class Adapter:
                 found = f"is {[rows, *shape[1:]]} in the model" if shape else "is not in the model"
                 raise DataError(
                     f"{self.folder}: {name} {list(array.shape)} {found}; it was trained on another model, or changes "
-                    "what is not applied here: merge it (peft: merge_and_unload, save_pretrained) and import the result"
+                    f"what is not applied here: {_MERGE}"
                 )
             if ours not in changed:
                 merged[ours] = merged[ours].astype(np.float32)  # a copy
@@ -133,11 +138,9 @@ class Adapter:
 
     def _updates(self) -> dict[str, NDArray[Any]]:
         """s·B A by the name of the weight, and s times the bias of B by that of the bias."""
-        rank, alpha = int(self.fields["r"]), float(self.fields["lora_alpha"])
-        scale = np.float32(alpha / (rank**0.5 if self.fields.get("use_rslora") else rank))
         found = {name: _LORA_TENSOR.fullmatch(name) for name in self.tensors}
         if bad := next((name for name, match in found.items() if match is None), None):
-            raise DataError(f"{self.folder / TENSORS}: {bad} is not read; train the adapter without it")
+            raise DataError(f"{self.folder / TENSORS}: {bad} is not read; {_MERGE}")
         modules = {match[1] for match in found.values() if match is not None}
         updates = {}
         for module in sorted(modules):
@@ -145,10 +148,17 @@ class Adapter:
             down, up = (None if side is None else side.astype(np.float32) for side in sides)
             if down is None or up is None or down.ndim != 2 or up.ndim != 2 or down.shape[0] != up.shape[1]:
                 raise DataError(f"{self.folder / TENSORS}: {module} has no pair of lora_A and lora_B of one rank")
+            scale = np.float32(self._alpha(module) / len(down) ** (0.5 if self.fields.get("use_rslora") else 1))
             updates[f"{module.removeprefix(PREFIX)}.weight"] = scale * (up @ down)
             if (bias := self.tensors.get(f"{module}.lora_B.bias")) is not None:
                 updates[f"{module.removeprefix(PREFIX)}.bias"] = scale * bias.astype(np.float32)
         return updates
+
+    def _alpha(self, module: str) -> float:
+        """lora_alpha of a module, which may be that of the first name in alpha_pattern that its own ends with."""
+        pattern: dict[str, float] = self.fields.get("alpha_pattern") or {}
+        own = (alpha for name, alpha in pattern.items() if f".{module}".endswith(f".{name}"))
+        return float(next(own, self.fields["lora_alpha"]))
 
 
 def read_adapter(folder: Path) -> Adapter:
@@ -169,21 +179,23 @@ def read_adapter(folder: Path) -> Adapter:
         raise DataError(f"{folder}: damaged, or no adapter: {error}; copy it again") from error
     if not isinstance(fields, dict) or fields.get("peft_type") not in (LORA, NORM, BIAS):
         kind = fields.get("peft_type") if isinstance(fields, dict) else None
-        raise DataError(f"{path}: peft_type {str(kind)[:40]!r} is not read; mtkit reads {LORA}, {NORM} and {BIAS}")
+        raise DataError(f"{path}: peft_type {str(kind)[:40]!r} is not read, but {LORA}, {NORM} and {BIAS}; {_MERGE}")
     if fields["peft_type"] == LORA:
         for key, value in fields.items():
             neutral = _KEPT_BASE if key == "init_lora_weights" else _EMPTY
             if key == "init_lora_weights" and value not in neutral:
                 raise DataError(
                     f"{path}: {key}: {printable(str(value), 40)} changes the weights of the model, which the adapter "
-                    "does not hold; merge it (peft: merge_and_unload, save_pretrained) and import the result, or save "
-                    "it with path_initial_model_for_weight_conversion"
+                    f"does not hold; {_MERGE}, or save it with path_initial_model_for_weight_conversion"
                 )
             if key not in _COMPUTED | _WITHOUT_EFFECT and value not in neutral:
-                raise DataError(f"{path}: {key}: {str(value)[:40]} is not read; train the adapter without it")
+                raise DataError(f"{path}: {key}: {str(value)[:40]} is not read; {_MERGE}")
         sizes = fields.get("r"), fields.get("lora_alpha")
         if not all(isinstance(size, int | float) and size > 0 for size in sizes):
             raise DataError(f"{path}: r and lora_alpha must be numbers above 0")
+        pattern = fields.get("alpha_pattern") or {}
+        if misfit(pattern, dict[str, float]) is not None or not all(re.fullmatch(r"[\w.]+", each) for each in pattern):
+            raise DataError(f"{path}: alpha_pattern: {str(pattern)[:40]} is not read; {_MERGE}")
     floats = (np.float32, np.float16, np.uint16)  # uint16 holds the bits of bfloat16
     if bad := next((name for name, array in tensors.items() if array.dtype not in floats), None):
         raise DataError(f"{folder / TENSORS}: {bad} is no float of 16 or 32 bits; save the adapter in float32")

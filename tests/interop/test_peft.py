@@ -55,6 +55,12 @@ def test_peft_reads_ours(folder: Path, kind: str) -> None:
     [
         {"r": 3, "lora_alpha": 5, "target_modules": LAYERS},
         {"r": 4, "lora_alpha": 5, "target_modules": ["out", "inner"], "use_rslora": True},
+        {
+            "r": 4,
+            "target_modules": LAYERS,
+            "rank_pattern": {"outer": 2},
+            "alpha_pattern": {"attention.query_key_value": 3},
+        },
     ],
 )
 def test_we_read_theirs(folder: Path, config: dict, tmp_path: Path) -> None:

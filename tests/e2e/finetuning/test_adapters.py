@@ -250,7 +250,7 @@ def test_foreign_and_damaged_adapters_are_refused(folder: Path, tmp_path: Path) 
         load(folder / "lora" / "adapter", "bias")
     for name, keys, message in (
         ("dora", {"use_dora": True}, "use_dora: True is not read"),
-        ("ia3", {"peft_type": "IA3"}, "peft_type 'IA3' is not read; mtkit reads LORA, LN_TUNING and MTKIT_BIAS"),
+        ("ia3", {"peft_type": "IA3"}, "peft_type 'IA3' is not read, but LORA, LN_TUNING and MTKIT_BIAS; merge it"),
         ("rank", {"r": 0}, "r and lora_alpha must be numbers above 0"),
     ):
         with pytest.raises(DataError, match=message):
@@ -276,7 +276,7 @@ def test_foreign_and_damaged_adapters_are_refused(folder: Path, tmp_path: Path) 
 
 UNREAD_KEYS = {
     "use_dora": True, "use_bdlora": {"blocks": 2}, "use_qalora": True, "velora_config": {"rank": 1}, "bias": "all",
-    "modules_to_save": ["embedding"], "rank_pattern": {"out": 2}, "alpha_pattern": {"out": 2}, "fan_in_fan_out": True,
+    "modules_to_save": ["embedding"], "alpha_pattern": {"o.*t": 2}, "fan_in_fan_out": True,
     "target_parameters": ["w"], "trainable_token_indices": [1], "layer_replication": [[0, 1]], "kasa_config": {"a": 1},
     "alora_invocation_tokens": [1], "arrow_config": {"a": 1}, "init_lora_weights": "pissa", "a_key_of_tomorrow": 7,
     "monteclora_config": {"a": 1}, "loftq_config": {"bits": 4}, "corda_config": {"a": 1},
@@ -300,7 +300,7 @@ def changed_adapter(folder: Path, output: Path, fields: dict, tensors: dict[str,
 @pytest.mark.parametrize("key", UNREAD_KEYS)
 def test_keys_of_other_programs_are_computed_or_named(folder: Path, key: str, tmp_path: Path) -> None:
     adapter = changed_adapter(folder, tmp_path / "adapter", EMPTY_KEYS | {key: UNREAD_KEYS[key]}, {})
-    messages = "(.* is not read; train the adapter without it|pissa changes the weights of the model)"
+    messages = "(.* is not read; merge it|pissa changes the weights of the model)"
     with pytest.raises(DataError, match=f"{key}: {messages}"):
         read_adapter(adapter)
 
