@@ -51,8 +51,8 @@ class HubClass:
         """True if its output has a bias, which may be 0."""
         return type(self.architecture) not in (T5, M2M100)
 
-    def settings(self, config: TransformerConfig, *, positions: int = MIN_POSITIONS) -> dict[str, Any]:
-        """Keys of config.json for a model; `positions`: size of a table of sinusoids."""
+    def settings(self, config: TransformerConfig, *, pad: int = 1, positions: int = MIN_POSITIONS) -> dict[str, Any]:
+        """Keys of config.json for a model; `pad`: id of padding; `positions`: size of a table of sinusoids."""
         feed_forward, norm = config.feed_forward, config.residual.norm
         activation = feed_forward.activation if isinstance(feed_forward, DenseConfig | GatedConfig) else "relu"
         names = ACTIVATIONS[activation].huggingface
@@ -78,6 +78,10 @@ class HubClass:
                 "scale_decoder_outputs": is_tied,
             }
         decoder, is_listed = config.decoder_side(), isinstance(self.architecture, PegasusOfFairseq)
+        if type(self.architecture) is M2M100:
+            common["pad_token_id"] = pad
+        elif not isinstance(self.architecture, Blenderbot):
+            common["static_position_embeddings"] = config.encoder_positions.length_limit is None and not is_listed
         return {
             **common,
             "encoder_layers": config.encoder_layers,
@@ -93,22 +97,22 @@ class HubClass:
             "scale_embedding": config.scaled_embeddings,
             "share_encoder_decoder_embeddings": config.tied_embeddings == "all",
             "tie_word_embeddings": True,
-            "static_position_embeddings": config.encoder_positions.length_limit is None and not is_listed,
             "max_position_embeddings": config.encoder_positions.length_limit or positions,
         }
 
-    def computed(self, config: TransformerConfig) -> TransformerConfig:
+    def computed(self, config: TransformerConfig, *, pad: int = 1) -> TransformerConfig:
         """The model that the class computes where it is given this one; DataError if it computes none like it."""
-        return self.architecture.config(Fields(Path(CONFIG), self.settings(config)))
+        return self.architecture.config(Fields(Path(CONFIG), self.settings(config, pad=pad)))
 
-    def differences(self, config: TransformerConfig, *, has_bias: bool) -> dict[str, tuple[Any, Any]]:
+    def differences(self, config: TransformerConfig, *, has_bias: bool, pad: int) -> dict[str, tuple[Any, Any]]:
         """The keys that the class computes with another value, with both values, the model's first.
 
         Args:
             config: of the model.
             has_bias: whether the bias of its output is not 0.
+            pad: id of padding.
         """
-        ours, theirs = (self._normal(each) for each in (config, self.computed(config)))
+        ours, theirs = (self._normal(each) for each in (config, self.computed(config, pad=pad)))
         if has_bias and not self.has_output_bias:
             theirs["output_bias"] = "0 alone"
         keys = dict.fromkeys([*ours, *theirs])
@@ -152,7 +156,7 @@ CLASSES = (
 )
 
 
-def hub_class(config: ModelConfigBase, *, has_bias: bool = False) -> HubClass:
+def hub_class(config: ModelConfigBase, *, has_bias: bool = False, pad: int = 1) -> HubClass:
     """The class that computes a model; arguments as of `differences`.
 
     Raises:
@@ -163,7 +167,7 @@ def hub_class(config: ModelConfigBase, *, has_bias: bool = False) -> HubClass:
     differences: dict[HubClass, Mapping[str, tuple[Any, Any]]] = {}
     for each in CLASSES:
         try:
-            differences[each] = each.differences(config, has_bias=has_bias)
+            differences[each] = each.differences(config, has_bias=has_bias, pad=pad)
         except (DataError, ValueError):  # such as an activation that a class of T5 has no name for
             continue
         if not differences[each]:

@@ -1,4 +1,4 @@
-"""Export of a model folder in the layout of Hugging Face, for a class of transformers, with MarianTokenizer."""
+"""Export of a model folder in the layout of Hugging Face, for classes of transformers that compute it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import contextlib
 import itertools
 import os
 import warnings
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ from mtkit.errors import DataError, UsageError, require_extra
 from mtkit.export.ctranslate2 import tabulate
 from mtkit.export.equivalence import SampleLines, check_equivalence, lost_settings, sample_lines, usual_prefix
 from mtkit.export.hub_classes import MIN_POSITIONS, HubClass, hub_class
+from mtkit.export.hub_tokenizers import HubTokenizer, hub_tokenizers, without_reserved
 from mtkit.export.usage import transformers_usage, write_card
-from mtkit.importers.bart import MARIAN_MODELS, OUTPUT_BIAS, TGT_VOCABULARY
-from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS, TOKENIZER_SETTINGS
-from mtkit.importers.vocabulary import VOCABULARY
+from mtkit.importers.bart import OUTPUT_BIAS
+from mtkit.importers.foreign_folder import GENERATION, SAFETENSORS
 from mtkit.io.files import atomic_folder, write_bytes, write_json
 from mtkit.io.lock import OutputLock
 from mtkit.layers.config import SinusoidalConfig
@@ -31,10 +31,7 @@ from mtkit.model_folder.folder import LoadedModel, write_metadata
 from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.search.support import FIXED_TOKENS, options
-from mtkit.text.source_prefix import SourcePrefix
-from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.text.vocab import SPECIAL_TOKENS
 from mtkit.training.checkpoints.tensor_file import write_tensors
 from mtkit.training.weights import weights
 from mtkit.translate.engine import special_ids
@@ -49,124 +46,47 @@ def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = N
     Arguments, result and errors are those of `export_ctranslate2`; the package is transformers.
     """
     require_replaceable(folder, EXPORTED)
-    loaded = read_translation_model(model).load()
-    vocabularies = Vocabularies.of(loaded)
+    loaded = without_reserved(read_translation_model(model).load())
     bias = weights(loaded.model).get("output.bias")
-    has_bias = bias is not None and bool(bias[: own_size(loaded.tokenizers.tgt, vocabularies.marks)].any())
-    kind = hub_class(loaded.metadata.model, has_bias=has_bias)
-    if not kind.has_output_bias:
-        vocabularies = vocabularies.without_added(loaded.tokenizers)
+    has_bias = bias is not None and bool(bias.any())
+    kind = hub_class(loaded.metadata.model, has_bias=has_bias, pad=loaded.tokenizers.tgt.vocab.pad)
     sample, search = sample_lines(model, loaded, check_file), _one_limit(loaded)
     with OutputLock(folder, make_parents=True), atomic_folder(folder) as temporary:
-        vocabularies.write(temporary, loaded)
-        write_json(temporary / CONFIG, _config(kind, loaded, vocabularies))
-        write_json(temporary / GENERATION, generation_settings(search, loaded.tokenizers, vocabularies))
-        write_tensors(temporary / SAFETENSORS, hub_tensors(kind, loaded, vocabularies))
-        begin = [vocabularies.tgt[token] for token in vocabularies.begin]
-        write_card(
-            temporary, loaded, "transformers", transformers_usage(vocabularies.start, begin[0] if begin else None)
-        )
+        marian = HubTokenizer.of(loaded)
+        write_json(temporary / CONFIG, _config(kind, loaded, marian))
+        write_json(temporary / GENERATION, generation_settings(search, loaded.tokenizers, marian))
+        write_tensors(temporary / SAFETENSORS, hub_tensors(kind, loaded, marian))
+        tokenizer = _write_tokenizer(temporary, loaded, hub_tokenizers(loaded, kind), sample)
+        begin = tokenizer.tgt[tokenizer.begin[0]] if tokenizer.begin else None
+        write_card(temporary, loaded, "transformers", transformers_usage(tokenizer.start, begin, tokenizer.src_lang))
         write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
-        runner = TransformersRunner(temporary, loaded.tokenizers, vocabularies)
-        runner.check_tokenizer(sample)
-        result = check_equivalence(loaded, runner, sample)
+        result = check_equivalence(loaded, TransformersRunner(temporary, loaded.tokenizers, tokenizer), sample)
     stored = loaded.metadata.search
     cut = [] if search.max_length == stored.max_length else ["max_length"]
-    return "\n".join([result, f"class: {kind.name}", *lost_settings("huggingface", "transformers", stored, cut)])
+    classes = f"class: {kind.name}, {tokenizer.name}"
+    return "\n".join([result, classes, *lost_settings("huggingface", "transformers", stored, cut)])
 
 
-def mark(name: str) -> str:
-    """The name of a language or tag in a vocabulary of Marian."""
-    return f">>{name}<<"
+def _write_tokenizer(
+    folder: Path, loaded: LoadedModel, tokenizers: Iterable[HubTokenizer], sample: SampleLines
+) -> HubTokenizer:
+    """Write the first tokenizer that gives the ids of the sample; DataError if none does."""
+    for tokenizer in tokenizers:
+        files = tokenizer.files(loaded)
+        for name, content in files.items():
+            if isinstance(content, bytes):
+                write_bytes(folder / name, content)
+            else:
+                write_json(folder / name, content)
+        difference = tokenizer_difference(folder, loaded.tokenizers, tokenizer, sample)
+        if difference is None:
+            return tokenizer
+        for name in files:
+            (folder / name).unlink()
+    raise DataError(f"{difference}; nothing was written")
 
 
-def own_size(tokenizer: Tokenizer, used: Container[int]) -> int:
-    """Number of tokens of a model of another program without those that mtkit added after them."""
-    pieces = tokenizer.model_pieces
-    while pieces[-1] in SPECIAL_TOKENS and len(pieces) - 1 not in used:
-        pieces.pop()
-    return len(pieces)
-
-
-@dataclass(frozen=True)
-class Vocabularies:
-    """The tokens of MarianTokenizer.
-
-    Attributes:
-        src, tgt: names by id; the same list if one vocabulary serves both sides.
-        marks: names of the tokens of languages and tags, which are found before a text is segmented, by id.
-        start: what a text begins with where nothing else is chosen.
-        begin: ids that translations begin with then.
-    """
-
-    src: list[str]
-    tgt: list[str]
-    marks: Mapping[int, str]
-    start: str
-    begin: list[int]
-
-    @classmethod
-    def of(cls, loaded: LoadedModel) -> Vocabularies:
-        """The tokens of a model.
-
-        Raises:
-            UsageError: MarianTokenizer does not segment as its tokenizers do.
-        """
-        pair, prefix = loaded.tokenizers, usual_prefix(loaded)
-        if pair.src.sentencepiece_model is None or pair.tgt.sentencepiece_model is None:
-            raise UsageError(
-                "tokenizer.model_type: Hugging Face export supports only sentencepiece models of characters"
-            )
-        if pair.src.after or max(len(pair.src.before), len(pair.tgt.before)) > 1:
-            raise UsageError(
-                f"{loaded.folder}: sources end with a token of their language, which the tokenizers of transformers do "
-                "not write; export it --to ctranslate2"
-            )
-        marks = {pair.first_ids("src", code)[0]: mark(code) for code in pair.languages}
-        marks |= {SourcePrefix(tag=tag).ids(pair)[-1]: mark(tag) for tag in pair.tags}
-        marks |= dict.fromkeys(pair.src.before, mark(loaded.metadata.tgt_lang))
-        src, tgt = (
-            [marks.get(number, piece) for number, piece in enumerate(side.model_pieces)]
-            for side in (pair.src, pair.tgt)
-        )
-        has_one = src == tgt and loaded.metadata.model.tied_embeddings != "target"
-        start = "".join(marks[number] for number in prefix.ids(pair))
-        return cls(src, src if has_one else tgt, marks, start, prefix.tgt_ids(pair))
-
-    def without_added(self, pair: TokenizerPair) -> Vocabularies:
-        """The tokens that the model had before mtkit added its own, which only a bias of the output excludes."""
-        src, tgt = (each[: own_size(side, self.marks)] for each, side in ((self.src, pair.src), (self.tgt, pair.tgt)))
-        return replace(self, src=src, tgt=src if self.is_shared else tgt)
-
-    @property
-    def is_shared(self) -> bool:
-        """True if one vocabulary serves both sides."""
-        return self.src is self.tgt
-
-    def write(self, folder: Path, loaded: LoadedModel) -> None:
-        """Write sentencepiece models, vocabularies and the settings of MarianTokenizer."""
-        pair, metadata = loaded.tokenizers, loaded.metadata
-        for name, side in zip(MARIAN_MODELS, (pair.src, pair.tgt), strict=True):
-            write_bytes(folder / name, side.sentencepiece_model or b"")
-        vocabularies = {VOCABULARY: self.src, **({} if self.is_shared else {TGT_VOCABULARY: self.tgt})}
-        for name, tokens in vocabularies.items():
-            write_json(folder / name, {token: number for number, token in enumerate(tokens)})
-        vocab, hidden = pair.tgt.vocab, [self.tgt[each] for each in pair.tgt.hidden if each < len(self.tgt)]
-        settings = {
-            "tokenizer_class": "MarianTokenizer",
-            "source_lang": metadata.src_lang,
-            "target_lang": metadata.tgt_lang,
-            "unk_token": self.tgt[vocab.unk],
-            "eos_token": self.tgt[vocab.eos],
-            "pad_token": self.tgt[vocab.pad],
-            "extra_special_tokens": list(dict.fromkeys([*self.marks.values(), *hidden])),
-            "separate_vocabs": not self.is_shared,
-            "model_max_length": _positions(loaded),
-        }
-        write_json(folder / TOKENIZER_SETTINGS, settings)
-
-
-def hub_tensors(kind: HubClass, loaded: LoadedModel, vocabularies: Vocabularies) -> dict[str, Tensor]:
+def hub_tensors(kind: HubClass, loaded: LoadedModel, vocabularies: HubTokenizer) -> dict[str, Tensor]:
     """The weights by the names of a class.
 
     Sines and cosines that alternate are brought into its order, all sines first: the numbers of all embeddings and
@@ -215,7 +135,7 @@ def _positions(loaded: LoadedModel) -> int:
     return max(MIN_POSITIONS, loaded.metadata.max_source_length + 1)
 
 
-def _config(kind: HubClass, loaded: LoadedModel, vocabularies: Vocabularies) -> dict[str, Any]:
+def _config(kind: HubClass, loaded: LoadedModel, vocabularies: HubTokenizer) -> dict[str, Any]:
     config: Any = loaded.metadata.model
     return {
         **kind.settings(config, positions=_positions(loaded)),
@@ -245,56 +165,56 @@ def _one_limit(loaded: LoadedModel) -> SearchConfig:
     return search if constant else replace(search, max_length=MaxLength(factor=0.0, offset=limit))
 
 
-def generation_settings(search: SearchConfig, tokenizers: TokenizerPair, vocabularies: Vocabularies) -> dict[str, Any]:
+def generation_settings(search: SearchConfig, tokenizers: TokenizerPair, vocabularies: HubTokenizer) -> dict[str, Any]:
     """The table of generation_config.json for a search."""
     begin, size = vocabularies.begin, len(vocabularies.tgt)
     banned = special_ids(tokenizers.tgt, allow_unknown=search.allow_unknown).banned
     settings = options("huggingface", search)
     for key in {"max_length", "min_length"} & settings.keys():
         settings[key] += len(begin)
-    settings["bad_words_ids"] = [[each] for each in banned if each < size]
+    settings["bad_words_ids"] = [[each] for each in banned if each < size and each not in begin]
     forced = {"forced_bos_token_id": begin[0]} if begin else {}
     return {**settings, **forced, **_special_tokens(tokenizers)}
+
+
+def _load(folder: Path, kind: str) -> Any:
+    """Load a folder by a class of transformers, without the bars and warnings that loading prints.
+
+    Raises:
+        MissingExtraError: transformers is not installed.
+    """
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    with warnings.catch_warnings(action="ignore"), open(os.devnull, "w") as null, contextlib.redirect_stderr(null):
+        with require_extra("transformers", "transformers"):
+            import transformers
+        return getattr(transformers, kind).from_pretrained(folder)
+
+
+def tokenizer_difference(folder: Path, own: TokenizerPair, tokenizer: HubTokenizer, sample: SampleLines) -> str | None:
+    """A sentence about the first line of the sample that an exported tokenizer reads differently; None: there is none.
+
+    The lines begin with each language and tag in turn.
+    """
+    theirs = _load(folder, "AutoTokenizer")
+    if len(theirs) > len(tokenizer.src):
+        return f"{type(theirs).__name__} has {len(theirs)} tokens, the model {len(tokenizer.src)}"
+    lines = [own.prepare("src", line) for line in sample.lines]
+    marks = tokenizer.marks.items() or [(None, "")]
+    for (first, mark), line, ids in zip(itertools.cycle(marks), lines, own.src.encode(lines), strict=False):
+        found = tokenizer.read(theirs, mark, line)
+        expected = [*([] if first is None else [first]), *ids, own.src.vocab.eos]
+        if found != expected:
+            return f"the exported tokenizer reads {mark + line!r} as {found}, mtkit as {expected}"
+    return None
 
 
 class TransformersRunner:
     """An exported model, run by the package transformers."""
 
-    def __init__(self, folder: Path, tokenizers: TokenizerPair, vocabularies: Vocabularies) -> None:
-        """Load the model.
-
-        Raises:
-            MissingExtraError: transformers is not installed.
-        """
-        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-        # loading prints bars and warnings
-        with warnings.catch_warnings(action="ignore"), open(os.devnull, "w") as null, contextlib.redirect_stderr(null):
-            with require_extra("transformers", "transformers"):
-                import transformers
-            model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
-            self._model = model.eval()
-            self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    def __init__(self, folder: Path, tokenizers: TokenizerPair, vocabularies: HubTokenizer) -> None:
+        """Load the model; MissingExtraError if transformers is not installed."""
+        self._model = _load(folder, "AutoModelForSeq2SeqLM").eval()
         self._tokenizers, self._vocabularies = tokenizers, vocabularies
-
-    def check_tokenizer(self, sample: SampleLines) -> None:
-        """Compare the ids of the sample, whose lines begin with each language and tag in turn.
-
-        Raises:
-            DataError: they differ.
-        """
-        own = self._tokenizers
-        lines = [own.prepare("src", line) for line in sample.lines]
-        marks = self._vocabularies.marks
-        ids_of = {name: number for number, name in marks.items()}
-        starts = itertools.cycle([""] if not marks else marks.values())
-        for start, line, ids in zip(starts, lines, own.src.encode(lines), strict=False):
-            theirs = self._tokenizer(start + line).input_ids
-            expected = [*([ids_of[start]] if start else []), *ids, own.src.vocab.eos]
-            if theirs != expected:
-                raise DataError(
-                    f"the exported tokenizer reads {start + line!r} as {theirs}, mtkit as {expected}; nothing was "
-                    "written"
-                )
 
     @torch.inference_mode()
     def translate(

@@ -45,19 +45,21 @@ def write_card(folder: Path, loaded: LoadedModel, library: str, usage: Sequence[
     write_bytes(folder / MODEL_CARD, f"---\nlibrary_name: {library}\n{head}---\n{body}".encode())
 
 
-def transformers_usage(start: str, begin: str | None) -> list[str]:
+def transformers_usage(start: str, begin: str | None, src_lang: str | None) -> list[str]:
     """Lines for the package transformers.
 
     Args:
         start: what sources begin with.
         begin: name of the token that translations begin with, if there is one.
+        src_lang: language of the sources, if the tokenizer puts its token before them.
     """
+    chosen = f", src_lang={json.dumps(src_lang)}" if src_lang else ""
     forced = f", forced_bos_token_id=tok.convert_tokens_to_ids({json.dumps(begin)})" if begin else ""
     return [
         "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer",
         "",
         'seq2seq = AutoModelForSeq2SeqLM.from_pretrained(".")  # or the name of the model on the hub',
-        'tok = AutoTokenizer.from_pretrained(".")',
+        f'tok = AutoTokenizer.from_pretrained("."{chosen})',
         f"batch = tok([{json.dumps(start + LINE)}], return_tensors=\"pt\", padding=True)",
         f"ids = seq2seq.generate(**batch{forced})",
         "print(*tok.batch_decode(ids, skip_special_tokens=True), sep=\"\\n\")",

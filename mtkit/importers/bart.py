@@ -232,7 +232,7 @@ def _shares_embeddings(fields: Fields) -> bool:
 
 
 class M2M100(BartArchitecture):
-    """Pre-norm, sinusoids that begin with position 2, and tokens that name both languages."""
+    """Pre-norm, sinusoids that begin after the id of padding, and tokens that name both languages."""
 
     name: ClassVar[str] = "m2m_100"
     description: ClassVar[str] = "M2M-100 and NLLB"
@@ -245,7 +245,9 @@ class M2M100(BartArchitecture):
 
     def particular_keys(self, fields: Fields) -> dict[str, Any]:
         """See BartArchitecture."""
-        positions = SinusoidalConfig(layout="concatenated", offset=2, reaches_base=True)
+        require(fields, {"share_encoder_decoder_embeddings": True})
+        offset = 1 + int(fields.get("pad_token_id", int, 1))
+        positions = SinusoidalConfig(layout="concatenated", offset=offset, reaches_base=True)
         return {**_both_positions(positions), "residual": PreNormConfig()}
 
     def tokenizers(self, folder: ForeignFolder, fields: Fields, direction: LanguagePair) -> ForeignTokenizers:
@@ -273,7 +275,9 @@ class MBart(BartArchitecture):
     def particular_keys(self, fields: Fields) -> dict[str, Any]:
         """See BartArchitecture."""
         norms = dict.fromkeys(("normalize_embedding", "add_final_layer_norm", "normalize_before"), True)
-        require(fields, {**EARLY, **norms, "static_position_embeddings": False})
+        require(
+            fields, {**EARLY, **norms, "static_position_embeddings": False, "share_encoder_decoder_embeddings": True}
+        )
         positions = LearnedConfig(max_length=fields.count("max_position_embeddings"))
         return {**_both_positions(positions), "residual": PreNormConfig(), "embedding_norm": True}
 

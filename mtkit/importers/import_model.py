@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, RecipeError, UsageError
 from mtkit.importers.architecture import ForeignArchitecture, WeightNames
-from mtkit.importers.bart import M2M100, Bart, Blenderbot, Marian, MBart, Pegasus
+from mtkit.importers.bart import M2M100, MARIAN_MODELS, Bart, Blenderbot, Marian, MBart, Pegasus
 from mtkit.importers.foreign_folder import (
     GENERATION,
     TOKENIZER_SETTINGS,
@@ -95,11 +95,13 @@ def import_model(source: Path, output: Path, languages: Languages, storage: Stor
         raise DataError(f"{fields.path}: {error}") from error
     src_lang, tgt_lang = _languages(folder, name, languages)
     direction = LanguagePair(src_lang, tgt_lang)
-    tokenizers = architecture.tokenizers(folder, fields, direction)
+    is_marian = folder.has(MARIAN_MODELS[0])  # as mtkit exports models whose own tokenizer cannot segment as theirs
+    tokenizers = (Marian() if is_marian else architecture).tokenizers(folder, fields, direction)
     generation = folder.optional_table(GENERATION)
     weight_names = list(architecture.weights(config))
     tgt, has_output_bias = tokenizers.pair.tgt, any(each.ours == _OUTPUT_BIAS for each in weight_names)
-    longest = fields.get("max_position_embeddings", int, 1024)
+    positions = fields.get("max_position_embeddings", int, 1024)
+    longest = min(positions, folder.optional_table(TOKENIZER_SETTINGS).get("model_max_length", (int, float), positions))
     usage = list(architecture.notes(fields, direction))
     # the last to read config.json: it names the keys that nothing has read
     search, left_out = search_config(fields, generation, tgt, has_output_bias=has_output_bias)
@@ -108,7 +110,7 @@ def import_model(source: Path, output: Path, languages: Languages, storage: Stor
     metadata = ModelMetadata(
         src_lang=src_lang,
         tgt_lang=tgt_lang,
-        max_source_length=max(1, longest - 1),
+        max_source_length=max(1, int(longest) - 1),
         tokenizer=tokenizers.pair.config,
         model=config,
         search=search,

@@ -24,6 +24,7 @@ from mtkit.text.subword.protobuf import (
     bytes_field,
     number_field,
     piece_field,
+    read_fields,
 )
 
 _MODEL_NUMBERS = {"Unigram": 1, "BPE": 2}  # TrainerSpec.model_type
@@ -143,6 +144,13 @@ def _normaliser(fields: Fields) -> bytes:
             raise _RefusedError(f"{name} {shown(section.get('type'))}")
     flags = ((_ADD_PREFIX, adds_prefix), (_REMOVE_SPACES, removes_spaces), (_ESCAPE_SPACES, True))
     return bytes_field(_CHARSMAP, charsmap) + b"".join(number_field(field, int(value)) for field, value in flags)
+
+
+def normaliser_flags(content: bytes) -> tuple[bytes, bool, bool]:
+    """Of a sentencepiece model: the table of replacements, and whether it removes spaces and adds one before a text."""
+    spec = next((value for number, value, _ in read_fields(content) if number == NORMALIZER_SPEC), b"")
+    fields = {number: value for number, value, _ in read_fields(bytes(spec))}
+    return bytes(fields.get(_CHARSMAP, b"")), bool(fields.get(_REMOVE_SPACES, 1)), bool(fields.get(_ADD_PREFIX, 1))
 
 
 def _flat(fields: Fields, name: str, parts: str) -> Iterator[Mapping[str, Any]]:

@@ -32,7 +32,7 @@ VOCABULARY, TOKENIZER, SPECIAL_TOKENS_MAP, ADDED = (
     "added_tokens.json",
 )
 MAX_LANGUAGES = 1000  # ids after those of the pieces
-_LANGUAGE = re.compile(r"[a-z]{2,3}_[A-Z]\w{1,3}")  # such as de_DE and deu_Latn
+_LANGUAGE = re.compile(r"(?P<code>[a-z]{2,3}_[A-Z]\w{1,3})|__(?P<listed>\w+)__")  # such as de_DE, deu_Latn and __de__
 _NO_TEXT = re.compile(r"<mask>|<extra_id_\d+>|<unused\d+>|__\w+__")  # added tokens that no text of ours produces
 # of a sentencepiece model's pieces that the vocabulary has, and of a model's ids that have a token, if both are of one
 MIN_SHARE = 0.5
@@ -353,9 +353,9 @@ def language_vocabulary(folder: ForeignFolder, model: str) -> ForeignVocabulary:
             added |= {number: AddedToken(name, True) for number, name in pairs.items() if _LANGUAGE.fullmatch(name)}
     possible = range(len(names), len(names) + MAX_LANGUAGES)
     codes = {
-        token.name: number
+        match["code"] or match["listed"]: number
         for number, token in added.items()
-        if _LANGUAGE.fullmatch(token.name) and (number in possible or number < len(names))
+        if (match := _LANGUAGE.fullmatch(token.name)) and (number in possible or number < len(names))
     }
     if not codes:
         raise DataError(

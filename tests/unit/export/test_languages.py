@@ -106,6 +106,8 @@ MODELS: dict[str, tuple[Callable[[Path], Path], str, tuple[str, str]]] = {
     "madlad": (imported(lambda each: make_t5(each, **MADLAD), "en", "de"), "T5", ("", "de")),
     "t5": (imported(make_t5, "en", "de"), "T5", ("", "")),
 }
+# what begins a text, and the name of a language
+MARKS = dict.fromkeys(("own", "bias"), (">>{}<<", ">>{}<<")) | {"m2m100": ("", "__{}__"), "madlad": ("<2{}> ", "")}
 
 
 @pytest.mark.parametrize(
@@ -139,8 +141,11 @@ def test_translations_are_equal_in_both_directions(tmp_path: Path, name: str) ->
             split_sentences=False,
         )
         ours = load_translator(model, compute_type="float32", options=options).translate_lines(texts)
-        start = f">>{first or second}<<" if first or second else ""
-        chosen = {"forced_bos_token_id": tokenizer.convert_tokens_to_ids(f">>{second}<<")} if first else {}
+        start, mark = MARKS.get(name, ("", "{}"))
+        if not start and first:
+            tokenizer.src_lang = first
+        start = start.format(first or second)
+        chosen = {"forced_bos_token_id": tokenizer.convert_tokens_to_ids(mark.format(second))} if first else {}
         batch = tokenizer([start + text for text in texts], return_tensors="pt", padding=True)
         found = tokenizer.batch_decode(theirs.generate(**batch, **chosen), skip_special_tokens=True)
         assert ours == found
