@@ -44,8 +44,8 @@ from mtkit.model_folder.config_file import (
     verified,
     write_config,
 )
-from mtkit.model_folder.safetensors_file import Arrays
-from mtkit.model_folder.weights_file import Storage, TensorType, quantise_tensors, read_weights
+from mtkit.model_folder.safetensors_file import Arrays, unmap
+from mtkit.model_folder.weights_file import Storage, StoredWeights, TensorType, quantise_tensors, read_weights
 from mtkit.models.config import ModelConfig
 from mtkit.recipe import schema
 from mtkit.recipe.located import with_location
@@ -158,6 +158,14 @@ class StoredModel:
         adapter = read_adapter(folder)
         adapter.check_base(hash_file(self.folder / WEIGHTS))
         return replace(self, weights=adapter.applied(self.weights), adapter=folder)
+
+    def release_pages(self) -> None:
+        """Give memory of the weights back to the system, which reads them again where they are used.
+
+        They must not have been changed.
+        """
+        if isinstance(self.weights, StoredWeights):
+            unmap(self.weights.stored)
 
     def load(self) -> LoadedModel:
         """The model of the reference implementation; imports torch."""
@@ -336,10 +344,11 @@ def read_tokenizers(folder: Path, metadata: ModelMetadata) -> TokenizerPair:
     )
 
 
-def read_stored_model(path: Path) -> StoredModel:
+def read_stored_model(path: Path, *, releases_pages: bool = False) -> StoredModel:
     """Read the model of a model folder or of a finished run; its weights are memory-mapped.
 
-    torch is imported only if the native backend does not support the model.
+    torch is imported only if the native backend does not support the model. With `releases_pages` one weight at a time
+    is in memory while all are checked.
 
     Raises:
         MissingInputError: there is no model, or one of its files is missing.
@@ -355,7 +364,10 @@ def read_stored_model(path: Path) -> StoredModel:
         if unsupported_model_key(metadata.model) is None:  # the native backend's description needs no torch
             types = partial(transformer_weights, metadata.model, *tokenizers.vocab_sizes)
         weights = read_weights(folder / WEIGHTS, types, remedy=REMEDY)
-    check_finite(weights.stored, folder / WEIGHTS)
+    for name, array in weights.stored.items():
+        check_finite({name: array}, folder / WEIGHTS)
+        if releases_pages:
+            unmap(weights.stored)
     return StoredModel(folder, metadata, tokenizers, weights)
 
 

@@ -9,6 +9,7 @@ come from anybody: each number of the header is checked before memory is read.
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,6 +73,15 @@ def map_tensors(path: Path) -> tuple[dict[str, StoredTensor], dict[str, NDArray[
         array = np.frombuffer(content[start:][entry.begin : entry.end], dtype=DTYPES[entry.dtype]).reshape(entry.shape)
         arrays[name] = array if array.flags.aligned else array.copy()
     return header, arrays
+
+
+def unmap(arrays: Arrays) -> None:
+    """Give the memory of mapped arrays that were not written to back to the system, which reads them again."""
+    base: Any = next(iter(arrays.values()), None)  # all are of one file
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap):
+        base.madvise(mmap.MADV_DONTNEED)
 
 
 def _read_header(text: bytes, size: int) -> dict[str, StoredTensor]:

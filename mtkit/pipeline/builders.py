@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -22,12 +23,13 @@ from mtkit.errors import MissingInputError, RecipeError
 from mtkit.hardware import default_device
 from mtkit.layers.projections import is_low_rank
 from mtkit.layers.variants.head_gates import is_gate
-from mtkit.model_folder.folder import LoadedModel, find_model, read_metadata, read_model
+from mtkit.model_folder.folder import StoredModel, find_model, read_metadata, read_model, read_stored_model
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.models.config import ModelConfig
 from mtkit.models.embeddings import VOCAB_TENSORS
 from mtkit.models.interface import TranslationModel
 from mtkit.models.mismatches import first_of, shape_mismatches
+from mtkit.models.skip_init import build_on_meta
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.recipe.sections import Recipe
 from mtkit.text.tokenizer import TokenizerPair
@@ -271,7 +273,7 @@ def load_pretrained(model: TranslationModel, tokenizers: TokenizerPair, config: 
         RecipeError: a part is not in this model, or its weights differ in name or shape.
         MissingInputError, DataError: as `read_model`.
     """
-    other = read_model(config.model)
+    other = read_stored_model(config.model, releases_pages=True)  # not in memory as a whole, beside the new one
     parts = ["*"] if config.parts is None else config.parts
     names = select_parameters(model, parts, key=f"{key}.parts")
     initial, pretrained = weights(model), _PretrainedWeights(other, tokenizers)
@@ -288,6 +290,7 @@ def load_pretrained(model: TranslationModel, tokenizers: TokenizerPair, config: 
     with torch.no_grad():
         for name, value in values.items():
             initial[name].copy_(cast(Tensor, value))
+            other.release_pages()
     what = "all weights" if config.parts is None else ", ".join(config.parts)
     return "; ".join([f"{what} of {other.folder}", *pretrained.coverage()])
 
@@ -295,10 +298,10 @@ def load_pretrained(model: TranslationModel, tokenizers: TokenizerPair, config: 
 class _PretrainedWeights:
     """Weights of a pre-trained model, with embedding rows rearranged to the vocabularies of the new model."""
 
-    def __init__(self, other: LoadedModel, tokenizers: TokenizerPair) -> None:
-        self._model = other.model
-        self._names = tensor_names(other.model)
-        self._weights = weights(other.model)
+    def __init__(self, other: StoredModel, tokenizers: TokenizerPair) -> None:
+        self._model = build_on_meta(partial(other.metadata.model.build, *other.tokenizers.vocab_sizes))
+        self._names = tensor_names(self._model)
+        self._weights = other.weights
         self._used: set[str] = set()
         self._rows: dict[str, NDArray[np.int64]] = {}  # by side: for each new token its pre-trained row, or -1
         sides = {"src": (other.tokenizers.src, tokenizers.src), "tgt": (other.tokenizers.tgt, tokenizers.tgt)}
@@ -320,7 +323,7 @@ class _PretrainedWeights:
         if name not in self._names:
             return None
         self._used.add(self._names[name])
-        pretrained = self._weights[self._names[name]]
+        pretrained = torch.from_numpy(self._weights[self._names[name]])
         rows = self._rows.get(VOCAB_TENSORS.get(name, ""))
         if rows is None or initial.shape[1:] != pretrained.shape[1:]:
             return pretrained

@@ -26,6 +26,7 @@ import torch
 from mtkit.export.ctranslate2 import export_ctranslate2
 from mtkit.inference.support import ComputeType
 from mtkit.text.lines import read_lines
+from mtkit.text.source_prefix import NO_PREFIX
 from mtkit.translate.load import load_translator
 from mtkit.translate.translator import TranslationOptions, Translator
 from mtkit.translate.workers import translator_pool
@@ -90,7 +91,8 @@ def peer_ways(
     """As `our_ways`; every line has the longest limit of all, as there is one for a call."""
     ours: Translator = load_translator(model, device="cpu")
     tokenizer = ours.tokenizers.src
-    pieces = [tokenizer.ids_to_tokens(ids) for ids in tokenizer.encode(lines)]
+    start, begin = NO_PREFIX.ids(ours.tokenizers), NO_PREFIX.tgt_ids(ours.tokenizers)  # tokens of languages
+    pieces = [tokenizer.ids_to_tokens([*start, *ids]) for ids in tokenizer.encode(lines)]
     longest = max(ours.search.max_length.of(len(each)) for each in pieces)
     peer = ctranslate2.Translator(str(exported), compute_type=compute_type, inter_threads=1, intra_threads=1)
 
@@ -100,7 +102,8 @@ def peer_ways(
             max_batch_size=size,
             beam_size=beam_size,
             length_penalty=ours.search.penalty().alpha,
-            max_decoding_length=longest,
+            max_decoding_length=longest + len(begin),
+            target_prefix=[ours.tokenizers.tgt.ids_to_tokens(begin)] * len(pieces) if begin else None,
         )
 
     return {("CTranslate2", size): lambda size=size: translate(size) for size in PEER_BATCHES}
