@@ -22,6 +22,8 @@ from mtkit.corpus.language_groups import (
 from mtkit.text.language import is_best_language
 
 _GROUPS = 100  # of the sample, from which the languages of both sides are taken
+# Lines are not classified if most of their words are in two lines of the expected language, among the first so many.
+_KNOWN, _LEARNED_LINES = 0.8, 20_000
 
 
 def _groups(sample: PairBlock, side: int) -> list[LineGroup]:
@@ -54,11 +56,17 @@ class ScriptFilter(Filter):
 
 
 class LanguageFilter(Filter):
-    """Pairs of which a side is surely in another language; none of a side whose language the classifier lacks."""
+    """Pairs of which a side is surely in another language; none of a side whose language the classifier lacks.
+
+    Classification takes long: lines of known words are in the expected language without it.
+    """
 
     def __init__(self, config: LanguageFilterConfig) -> None:
         self._min_letters = config.min_letters
         self._expected: list[str | None] = []
+        self._seen: tuple[set[str], set[str]] = set(), set()
+        self._known: tuple[set[str], set[str]] = set(), set()
+        self._num_learned = [0, 0]
 
     def learn(self, sample: PairBlock, context: Context) -> None:
         """Take the language of most lines, unless it is stated."""
@@ -69,7 +77,20 @@ class LanguageFilter(Filter):
         for side, expected in enumerate(self._expected):
             for row, line in enumerate(block.sides[side] if expected is not None else ()):
                 start = line[:LINE_START]
-                if sum(map(str.isalpha, start)) < self._min_letters or is_best_language(start, str(expected)):
+                if sum(map(str.isalpha, start)) < self._min_letters or self._is_expected(start, side, str(expected)):
                     continue
                 if (other := other_language(languages_of(start), str(expected))) is not None:
                     yield Fault(row, side, f"looks like {other}")
+
+    def _is_expected(self, text: str, side: int, expected: str) -> bool:
+        words = set(text.lower().split())
+        seen, known = self._seen[side], self._known[side]
+        if len(words & known) >= _KNOWN * len(words):
+            return True
+        if not is_best_language(text, expected):
+            return False
+        if self._num_learned[side] < _LEARNED_LINES:
+            self._num_learned[side] += 1
+            known |= words & seen
+            seen |= words
+        return True

@@ -5,15 +5,13 @@ from __future__ import annotations
 from mtkit.corpus.filters.config import RepetitionFilterConfig
 from mtkit.corpus.filters.filter import MAX_COMPARED, Filter
 
-REPEATS, MIN_REPEATED = 4, 16  # mean occurrences of a word in a line of this many words
+REPEATS = {16: 4, 8: 6}  # mean occurrences of a word, in lines of at least so many words
 
 
 def is_repetitive(line: str) -> bool:
     """Return whether the words of a line occur several times each, as in the output of a model that loops."""
-    if len(line) <= 2 * MIN_REPEATED:
-        return False
-    words = line[:MAX_COMPARED].split()
-    return len(words) >= MIN_REPEATED and len(words) >= REPEATS * len(set(words))
+    words = line[:MAX_COMPARED].split() if len(line) > min(REPEATS) else []
+    return any(len(words) >= max(least, mean * len(set(words))) for least, mean in REPEATS.items())
 
 
 class RepetitionFilter(Filter):
