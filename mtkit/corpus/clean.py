@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,14 @@ from mtkit.corpus.filters.config import FilterConfig
 from mtkit.corpus.filters.filter import Context, Fault, Filter, PairBlock
 from mtkit.corpus.lenient_reading import ParallelInput, Side, pair_blocks
 from mtkit.corpus.sentence_alignment import sample_rows
+from mtkit.corpus.store import SIDES
 from mtkit.display import count_of
 from mtkit.errors import DataError
 from mtkit.io.files import translate_read_errors, write_json
 from mtkit.text.lines import COMPRESSION_SUFFIXES, check_line_counts
 
 NUM_PLACES, NUM_SHOWN = 100, 3  # of a filter in JSON, and for people
-REJECTED, FLAGGED, WEIGHTS, REPORT = "rejected.jsonl", "flagged.jsonl", "weights.txt", "report.json"
+REJECTED, FLAGGED, REPORT = "rejected.jsonl", "flagged.jsonl", "report.json"
 _KEEP_BYTES = "surrogateescape"
 SUSPICIOUS = 0.2  # share of pairs that one filter removes, from which on it is said
 
@@ -63,12 +64,17 @@ class FilterResult:
 
 @dataclass
 class CleanReport:
-    """The result of cleaning a parallel text."""
+    """The result of cleaning a parallel text.
+
+    Attributes:
+        train: `corpus.train` of a recipe for the kept lines, relative to the folder of the result.
+    """
 
     name: str
     pairs: int
     removed: int
     filters: list[FilterResult]
+    train: list[dict[str, Any]]
 
     def lines(self) -> list[str]:
         """The report for people: a line for each filter that found something."""
@@ -83,6 +89,9 @@ class CleanReport:
             for each in results
             if each.weight == 0 and each.count > SUSPICIOUS * self.pairs
         ]
+        if len(self.train) > 1:
+            keys = (", ".join(f"{key}: {value}" for key, value in each.items()) for each in self.train)
+            lines.append(f"weights in a recipe: train: [{', '.join(f'{{{each}}}' for each in keys)}]")
         return lines
 
     def as_json(self) -> dict[str, Any]:
@@ -125,10 +134,10 @@ class TextCleaner:
         weights = self._weights_of(faults)
         if not weights.any():
             raise DataError(f"{self._text.names[0]}: all {count_of(pairs, 'pair')} have faults; see mtkit check")
-        self._write(folder, faults, weights)
+        train = self._write(folder, faults, weights)
         if self._state() != before:
             raise self._changed()
-        report = CleanReport(self._name(), pairs, int((weights == 0).sum()), self._results(faults))
+        report = CleanReport(self._name(), pairs, int((weights == 0).sum()), self._results(faults), train)
         write_json(folder / REPORT, report.as_json())
         return report
 
@@ -218,40 +227,50 @@ class TextCleaner:
             results.append(FilterResult(config.kind, config.what, config.weight, count, alone, places, details))
         return results
 
-    def _write(self, folder: Path, faults: NDArray[np.uint32], weights: NDArray[np.float32]) -> None:
-        """Write the kept lines, the rejected ones with all reasons, the flagged ones, and weights other than 1."""
+    def _write(self, folder: Path, faults: NDArray[np.uint32], weights: NDArray[np.float32]) -> list[dict[str, Any]]:
+        """Write the kept lines of each weight, the rejected ones with all reasons, and the flagged ones.
+
+        Returns:
+            `corpus.train` of a recipe for the kept lines.
+        """
         kinds = [config.kind for config in self._configs]
-        has_weights = bool(((weights > 0) & (weights < 1)).any())
-        src_name, tgt_name = output_names(self._text)
-        kept = 0
+        names = output_names(self._text)
+        values, counts = np.unique(weights[weights > 0], return_counts=True)
+        train: list[dict[str, Any]] = []
+        outputs: dict[float, list[BinaryIO]] = {}
         with ExitStack() as stack:
-            names = (src_name, tgt_name, REJECTED, FLAGGED, *([WEIGHTS] if has_weights else []))
-            src_file, tgt_file, rejected, flagged, *rest = (
-                stack.enter_context((folder / name).open("wb")) for name in names
-            )
-            for number, (src, tgt) in enumerate(islice(self._text.read_bytes(), len(faults))):
+            for weight, count in zip(values[::-1].tolist(), counts[::-1].tolist(), strict=True):
+                part = f"weight-{weight:g}/" if weight < 1 else ""
+                (folder / part).mkdir(exist_ok=True)
+                paths = [folder / part / name for name in names]
+                outputs[weight] = [stack.enter_context(path.open("wb")) for path in paths]
+                files: dict[str, Any] = {side: part + name for side, name in zip(SIDES, names, strict=True)}
+                share = {"weight": round(weight * count, 6)} if len(values) > 1 else {}
+                train.append({**files, **share})
+            rejected, flagged = (stack.enter_context((folder / name).open("wb")) for name in (REJECTED, FLAGGED))
+            lines = dict.fromkeys(outputs, 0)
+            for number, pair in enumerate(islice(self._text.read_bytes(), len(faults))):
                 reasons = [kind for index, kind in enumerate(kinds) if faults[number] >> np.uint32(index) & 1]
-                if weights[number] == 0:
-                    texts = {"src": src.decode(errors=_KEEP_BYTES), "tgt": tgt.decode(errors=_KEEP_BYTES)}
+                weight = float(weights[number])
+                if weight == 0:
+                    texts: dict[str, Any] = {
+                        side: line.decode(errors=_KEEP_BYTES) for side, line in zip(SIDES, pair, strict=True)
+                    }
                     rejected.write(_json_line({"line": number + 1, "reasons": reasons, **texts}))
                     continue
-                kept += 1
-                src_file.write(src + b"\n")
-                tgt_file.write(tgt + b"\n")
+                lines[weight] += 1
+                for file, line in zip(outputs[weight], pair, strict=True):
+                    file.write(line + b"\n")
                 if reasons:
-                    flagged.write(_json_line({"line": kept, "of": number + 1, "reasons": reasons}))
-                for file in rest:
-                    file.write(b"%g\n" % weights[number])
+                    where = {"line": lines[weight], "weight": round(weight, 6), "of": number + 1}
+                    flagged.write(_json_line({**where, "reasons": reasons}))
+        return train
 
 
 def _json_line(content: dict[str, Any]) -> bytes:
     """A line of JSON; lone surrogates, which stand for bytes that are not UTF-8, as escapes."""
-    return (
-        re.sub(
-            r"[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", json.dumps(content, ensure_ascii=False)
-        ).encode()
-        + b"\n"
-    )
+    text = json.dumps(content, ensure_ascii=False)
+    return re.sub(r"[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text).encode() + b"\n"
 
 
 def output_names(text: ParallelInput) -> tuple[str, str]:

@@ -109,7 +109,7 @@ def train(options: argparse.Namespace, text: str, seed: int) -> dict[str, float]
     recipe.write_text(RECIPE.format(**keys, seed=seed, updates=options.updates, batch_tokens=options.batch_tokens))
     report = mtkit.run(mtkit.load_recipe(str(recipe)), run_dir=run)
     log = map(json.loads, (run / "log.jsonl").read_text().splitlines())
-    losses = [each["loss"] for each in log if each["event"] == "validation"]
+    losses = [each["nll"] for each in log if each["event"] == "validation"]
     return {"bleu": report.content["test"]["tatoeba"]["bleu"], "loss": losses[-1]}
 
 

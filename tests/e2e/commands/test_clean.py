@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mtkit.cli import entry
+from mtkit.models.capabilities import ModelConfigBase
+from mtkit.models.transformer.config import TransformerConfig
 
 DATA = Path(__file__).parents[3] / "data"
 
@@ -85,9 +88,29 @@ def test_a_document_and_a_recipe(tmp_path: Path, texts: tuple[Path, Path], capsy
         "  test: {t: {src: test.en, tgt: test.de}}\n  filters: [{kind: copies, weight: 0.5}, {kind: leak}]\n"
     )
     code, out, _ = run(capsys, str(recipe), "-o", str(tmp_path / "two"))
-    assert (code, out.count("\n")) == (0, 3)
-    assert (tmp_path / "two" / "weights.txt").read_text().splitlines().count("0.5") == 1
-    assert len((tmp_path / "two" / "a.de").read_text().splitlines()) == 2499
+    assert (code, out.count("\n")) == (0, 4)
+    assert len((tmp_path / "two" / "weight-0.5" / "a.de").read_text().splitlines()) == 1
+    assert len((tmp_path / "two" / "a.de").read_text().splitlines()) == 2498
     code, _, err = run(capsys, str(recipe), "-o", str(tmp_path / "three"), "corpus.filters=[{kind: copied}]")
     assert code == 78
     assert "copies" in err
+
+
+def test_scores_of_two_models(
+    tmp_path: Path,
+    texts: tuple[Path, Path],
+    toy_model: Callable[[ModelConfigBase], Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = toy_model(TransformerConfig(d_model=8, d_ff=8, num_heads=2, encoder_layers=1, decoder_layers=1))
+    for path in texts:
+        path.write_text("".join(f"{line}\n" for line in path.read_text().splitlines()[:6]))
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(
+        "name: r\ncorpus:\n  src_lang: en\n  tgt_lang: de\n  train: [{src: a.en, tgt: a.de}]\n"
+        f"  filters: [{{kind: dual_cross_entropy, forward: {model}, backward: {model}, min_score: 0}}]\n"
+    )
+    assert run(capsys, str(recipe), "-o", str(tmp_path / "all"))[0] == 0
+    assert len((tmp_path / "all" / "a.de").read_text().splitlines()) == 6
+    code, _, err = run(capsys, str(recipe), "-o", str(tmp_path / "none"), "corpus.filters.0.min_score=1")
+    assert (code, err) == (65, f"mtkit: error: {texts[0]}: all 6 pairs have faults; see mtkit check\n")

@@ -193,9 +193,16 @@ def test_of_equal_pairs_one_that_is_kept_remains(tmp_path: Path) -> None:
 
 def test_weights_of_lines(tmp_path: Path) -> None:
     pairs = [(b"in 1987", b"im Jahr 1978"), (b"in 1987", b"im Jahr 1987"), (b"one two three", b"one two three")]
-    run(tmp_path, pairs, [NumberFilterConfig(weight=0.25), CopyFilterConfig(weight=0.5)])
-    assert (tmp_path / "clean" / "weights.txt").read_text() == "0.25\n1\n0.5\n"
-    assert (tmp_path / "clean" / "a.en").read_bytes() == b"in 1987\nin 1987\none two three\n"
+    report = run(tmp_path, [*pairs, pairs[1]], [NumberFilterConfig(weight=0.25), CopyFilterConfig(weight=0.5)])
+    assert report.train == [  # each line is drawn in proportion to its weight
+        {"src": "a.en", "tgt": "a.de", "weight": 2},
+        {"src": "weight-0.5/a.en", "tgt": "weight-0.5/a.de", "weight": 0.5},
+        {"src": "weight-0.25/a.en", "tgt": "weight-0.25/a.de", "weight": 0.25},
+    ]
+    assert all((tmp_path / "clean" / each[side]).is_file() for each in report.train for side in ("src", "tgt"))
+    assert (tmp_path / "clean" / "a.de").read_bytes() == b"im Jahr 1987\nim Jahr 1987\n"
+    assert (tmp_path / "clean" / "weight-0.5" / "a.de").read_bytes() == b"one two three\n"
+    assert "{src: weight-0.5/a.en, tgt: weight-0.5/a.de, weight: 0.5}" in report.lines()[-1]
 
 
 @pytest.mark.parametrize("size", [1.0, 0.99, 0.9, 0.5])
