@@ -22,7 +22,8 @@ from mtkit.corpus.language_groups import (
 from mtkit.text.language import is_best_language
 
 _GROUPS = 100  # of the sample, from which the languages of both sides are taken
-# Lines are not classified if most of their words are in two lines of the expected language, among the first so many.
+# Share of words that are in two lines of the expected language, from which on a line is not classified; lines that
+# such words are taken from.
 _KNOWN, _LEARNED_LINES = 0.8, 20_000
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mtkit.corpus.filters.config import RepetitionFilterConfig
 from mtkit.corpus.filters.filter import MAX_COMPARED, Filter
 
-REPEATS = {16: 4, 8: 6}  # mean occurrences of a word, in lines of at least so many words
+REPEATS = {16: 4, 8: 6}  # mean occurrences of a word, by the smallest number of words of the line
 
 
 def is_repetitive(line: str) -> bool:
