@@ -145,14 +145,18 @@ class Learner:
             self.model.train()
 
     def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """Return copies of the full tensors of a checkpoint on the CPU, by file and name; with FSDP collective."""
+        """Return the full tensors of a checkpoint on the CPU, by file and name; with FSDP collective.
+
+        All are copies, except frozen weights, which stay as they are.
+        """
+        frozen = {name for name, parameter in self.model.named_parameters() if not parameter.requires_grad}
         live: dict[str, Mapping[str, Tensor]] = {
             "model": weights(self.model),
             "optimiser": optimiser_tensors(self.optimiser, self.model),
             **({} if self.ema is None else {"ema": self.ema.weights}),
         }
         return {
-            file: {name: full_tensor(t.detach()).to("cpu", copy=True) for name, t in tensors.items()}
+            file: {name: full_tensor(t.detach()).to("cpu", copy=name not in frozen) for name, t in tensors.items()}
             for file, tensors in live.items()
         }
 
