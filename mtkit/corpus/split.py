@@ -136,10 +136,8 @@ class PairPositions:
         positions = self.positions(limits)
         ordered = np.sort(positions[positions < 1])
         if pairs < MIN_PAIRS or len(ordered) < 4 * count:
-            raise DataError(
-                f"{pairs:,} pairs, {pairs - len(shorter):,} of them with a blank side, are too few to hold valid and "
-                f"test sets out; {GIVE_HELD_OUT}"
-            )
+            blank = f", {pairs - len(shorter):,} of them with a blank side," if len(shorter) < pairs else ""
+            raise DataError(f"{pairs:,} pairs{blank} are too few to hold valid and test sets out; {GIVE_HELD_OUT}")
         valid = _above(ordered, ordered[count - 1])
         test = _above(ordered, ordered[min(int(np.searchsorted(ordered, valid)) + count, len(ordered)) - 1])
         if test > 1:

@@ -148,3 +148,15 @@ def _read_json(content: bytes) -> Json | None:
     except ValueError:  # not JSON, not UTF-8, NaN, a number of thousands of digits
         return None
     return value if isinstance(value, dict) else None
+
+
+def find_log(run: Path) -> Path:
+    """The log of a run folder.
+
+    Raises:
+        MissingInputError: there is none.
+    """
+    path = run / "log.jsonl"
+    if not path.is_file():
+        raise MissingInputError(f"{path}: no such file; {run} is not a run folder, or nothing has been run there yet")
+    return path

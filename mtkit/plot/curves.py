@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtkit.errors import DataError
 from mtkit.io.files import read_file
-from mtkit.io.records import parse_record_line
+from mtkit.io.records import find_log, parse_record_line
 from mtkit.plot.figure import TEXT_COLOUR, add_legend, distinct_names, figure_file, line_style, shorten
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def plot_curves(runs: Sequence[Path], path: Path) -> None:
         MissingExtraError: matplotlib is not installed.
     """
     names = distinct_names(runs)
-    draw_curves([read_curves(run / "log.jsonl", name) for run, name in zip(runs, names, strict=True)], path)
+    draw_curves([read_curves(find_log(run), name) for run, name in zip(runs, names, strict=True)], path)
 
 
 def draw_curves(runs: Sequence[LearningCurves], path: Path) -> None:

@@ -49,11 +49,10 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
 from mtkit.display import in_current_folder, printable
-from mtkit.errors import MissingInputError
 from mtkit.io.files import read_file, translate_read_errors, translate_write_errors, write_bytes
 from mtkit.io.json_text import finite
 from mtkit.io.lock import is_locked
-from mtkit.io.records import parse_record_line, record_line
+from mtkit.io.records import find_log, parse_record_line, record_line
 
 # events that a resumed training repeats
 REWOUND_EVENTS = frozenset({"train", "validation", "checkpoint", "diverged", "out_of_memory", "end"})
@@ -238,10 +237,7 @@ def watch(run: Path, display: Display, *, sleep: Callable[[float], None] = time.
     Raises:
         MissingInputError: there is no log.
     """
-    path = run / "log.jsonl"
-    if not path.is_file():
-        raise MissingInputError(f"{path}: no such file; {run} is not a run folder, or nothing has been run there yet")
-    log = _LogTail(path)
+    log = _LogTail(find_log(run))
     past = list(log.new())
     train_events = [number for number, record in enumerate(past) if record["event"] == "train"]
     for number, record in enumerate(past):

@@ -85,7 +85,7 @@ def test_equal_curves_give_identical_files(tmp_path):
 
 
 def test_missing_and_empty_logs(tmp_path):
-    with pytest.raises(MissingInputError, match=r"log\.jsonl: no such file"):
+    with pytest.raises(MissingInputError, match=r"log\.jsonl: no such file; .* is not a run folder"):
         plot_curves([tmp_path], tmp_path / "curves.png")
     with pytest.raises(DataError, match="nothing to draw yet"):
         plot_curves([log_of(tmp_path / "run", RECORDS[0])], tmp_path / "curves.png")
