@@ -210,8 +210,8 @@ def make_mbart(folder: Path, *, updates: int) -> Path:
         return _trained_multilingual(folder, model, tokenizer, updates)
 
 
-def make_t5(folder: Path, *, tags: Sequence[str] = (), **changes: Any) -> Path:
-    """A T5 with random weights, whose tokenizer may have tokens of languages, as MADLAD-400 has."""
+def make_t5(folder: Path, *, updates: int = 0, tags: Sequence[str] = (), **changes: Any) -> Path:
+    """As `make_marian`, a T5, whose tokenizer may have tokens of languages, as MADLAD-400 has."""
     import transformers
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -243,6 +243,8 @@ def make_t5(folder: Path, *, tags: Sequence[str] = (), **changes: Any) -> Path:
                 torch.nn.init.normal_(parameter, mean=1.0, std=0.5)
         if changes.get("tie_word_embeddings") is False:
             model.lm_head.weight = torch.nn.Parameter(torch.randn(640, 32) * 0.3)
+        batches = marian_batches(tokenizer, lines("train.en"), lines("train.de"))
+        train_by_transformers(model, batches, updates=updates)
         model.generation_config = transformers.GenerationConfig(num_beams=3, max_new_tokens=40, **special)
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
