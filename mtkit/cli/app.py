@@ -22,7 +22,7 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Whole pipeline": ("pipeline", ("run", "new")),
     "Prepare text": (
         "text",
-        ("fetch", "check", "clean", "train-bpe", "train-vectors", "encode", "decode", "preprocess"),
+        ("fetch", "check", "clean", "backtranslate", "train-bpe", "train-vectors", "encode", "decode", "preprocess"),
     ),
     "Train": ("training", ("train", "finetune", "watch", "checkpoints", "average", "study")),
     "Translate": ("translation", ("translate", "score")),
@@ -184,6 +184,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "fetch": ("mtkit fetch multi30k",),
     "check": ("mtkit check train.en train.de --test test.en test.de", "mtkit check en-de.yaml --json report.json"),
     "clean": ("mtkit clean train.en train.de -o clean --test test.en test.de", "mtkit clean en-de.yaml -o clean"),
+    "backtranslate": ("mtkit backtranslate runs/de-en news.de -o synthetic",),
     "train-bpe": ("mtkit train-bpe train.en train.de --vocab-size 8000 -o joint",),
     "train-vectors": ("mtkit train-vectors train.de -o german.vec --dim 256",),
     "encode": ("mtkit encode joint.model train.en > train.en.tokens",),

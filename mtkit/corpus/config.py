@@ -73,7 +73,46 @@ class TrainMonolingualFile(TrainingShare, MonolingualFile):
     """A training corpus in one language."""
 
 
-def training_text(files: TrainParallelFiles | TrainMonolingualFile) -> tuple[Text, Text]:
+SOURCE, TARGET = "source.txt", "target.txt"  # files of synthetic text, see pipeline/synthetic_text.py
+
+
+@config
+class TrainBacktranslated(TrainingShare, SourcePrefix):
+    """Text in the target language, whose sources a model makes before the training (back-translation)."""
+
+    # Text file in the target language, one sentence per line, plain or compressed.
+    mono: Path
+    # Model folder or run folder that translates from the target language to the source language.
+    backtranslate: Path
+    # Temperature at which sources are sampled. Default: null searches for the most probable one, which is better for
+    # small corpora; sampling is for millions of pairs (Edunov et al. 2018, https://arxiv.org/abs/1808.09381, table 1).
+    sample: Annotated[float, Limits(gt=0)] | None = None
+    # Drop, blank and reorder words of the sources (Edunov et al. 2018, sec. 3). Default: false, as for `sample`.
+    noise: bool = False
+    # Folder of the pairs. Default: null is the name of `mono` with .synthetic behind it, so that several recipes share
+    # them.
+    output: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the pairs."""
+        return self.output or self.mono.with_name(f"{self.mono.name}.synthetic")
+
+    @property
+    def src(self) -> Path:
+        """The sources that the model made."""
+        return self.folder / SOURCE
+
+    @property
+    def tgt(self) -> Path:
+        """Their lines of the text."""
+        return self.folder / TARGET
+
+
+TrainFiles = TrainParallelFiles | TrainMonolingualFile | TrainBacktranslated
+
+
+def training_text(files: TrainFiles) -> tuple[Text, Text]:
     """The source and target lines of a training corpus."""
     if files.limit is None:
         return files.src, files.tgt
@@ -85,7 +124,7 @@ def has_training_text(corpus: CorpusConfig) -> bool:
     return all(path.is_file() for files in corpus.train for path in (files.src, files.tgt))
 
 
-CorpusFiles = ParallelFiles | TrainParallelFiles | MonolingualFile | TrainMonolingualFile
+CorpusFiles = TrainFiles | ParallelFiles | MonolingualFile
 
 
 @config
@@ -201,7 +240,7 @@ class CorpusConfig:
     # Code of the target language, such as de; it also selects the tokenizer of BLEU.
     tgt_lang: Annotated[str, Limits(min_length=1)]
     # Files of the training corpora.
-    train: Annotated[list[TrainParallelFiles | TrainMonolingualFile], Limits(min_length=1)]
+    train: Annotated[list[TrainFiles], Limits(min_length=1)]
     # Folder to which the paths below are relative; itself relative to the recipe. Default: null is the folder of the
     # recipe.
     root: Path | None = None
@@ -329,7 +368,7 @@ class CorpusConfig:
             raise ValueError(
                 "noise: it applies to text in one language only, and there is none; remove it, or train on {text: FILE}"
             )
-        pairs = [f"train.{number}" for number, files in enumerate(self.train) if isinstance(files, TrainParallelFiles)]
+        pairs = [f"train.{number}" for number, files in enumerate(self.train) if not isinstance(files, MonolingualFile)]
         pairs += ["valid" for files in self.valid_sets if isinstance(files, ParallelFiles)]
         texts = [f"train.{n}" for n, files in enumerate(self.train) if files.tag or files.prefix]
         if self.noise.trains_encoder_only and texts:

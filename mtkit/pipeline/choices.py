@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from mtkit.models.transformer.config import TransformerConfig
 from mtkit.pipeline.estimate import seconds_per_update
 from mtkit.pipeline.open_run import run_folder_path
 from mtkit.pipeline.run_folder import RunFolder
+from mtkit.pipeline.synthetic_text import make_synthetic_texts
 from mtkit.recipe.defaults.choose import Draft, choose, keep_choices
 from mtkit.recipe.defaults.facts import NO_LIMITS, BudgetLimits
 from mtkit.recipe.defaults.model_size import NARROWEST, SHALLOW, SIZES
@@ -28,18 +29,27 @@ MIN_BATCH = 1024  # tokens; smaller batches take more time for each token
 
 
 def choose_for_run(
-    draft: Draft, limits: BudgetLimits = NO_LIMITS, *, run_dir: Path | None = None, fresh: bool = False
+    draft: Draft,
+    limits: BudgetLimits = NO_LIMITS,
+    *,
+    run_dir: Path | None = None,
+    fresh: bool = False,
+    dry_run: bool = False,
+    notify: Callable[[str], None] = lambda sentence: None,
 ) -> Recipe:
     """Choose the omitted keys of a recipe for a run, or keep the choices of a training that was started in its folder.
 
     Args:
         run_dir: the run folder; None: `runs/NAME`.
         fresh: the training of the folder will be deleted.
+        dry_run: nothing is written; otherwise text that a model makes is made, since choices depend on it.
+        notify: receives sentences about that.
 
     Raises:
         UsageError: the recipe leaves nothing to choose that the budget could limit, or the training of the folder was
             started with another budget.
         RecipeError, DataError: as `choose`.
+        MissingInputError, ReadWriteError, BusyError: as `make_synthetic_texts`.
     """
     omitted = {rule.key for rule in draft.rules}
     if limits.words and "training.max_updates" not in omitted:
@@ -63,6 +73,8 @@ def choose_for_run(
                 "--budget to continue it, choose another --run-dir, or start over with --fresh"
             )
         return keep_choices(draft, decided)
+    if not dry_run:
+        make_synthetic_texts(draft.recipe.corpus, notify)
     has_time = limits.hours is not None and has_training_text(draft.recipe.corpus)
     return _fit(draft, limits) if has_time else choose(draft, limits)
 

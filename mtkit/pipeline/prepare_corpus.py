@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from mtkit.corpus.binarise import binarise
-from mtkit.corpus.config import CleaningConfig, CorpusFiles, TrainMonolingualFile, TrainParallelFiles, training_text
+from mtkit.corpus.config import CleaningConfig, CorpusFiles, TrainBacktranslated, TrainFiles, training_text
 from mtkit.corpus.ibm_model1 import learn_lexicon
 from mtkit.corpus.store import MANIFEST, SIDES, Store
 from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
@@ -97,7 +97,7 @@ def check_inputs(recipe: Recipe) -> None:
         if any(path.is_relative_to(here) and not (root and path.is_relative_to(root)) for path in missing):
             remedy.append(f"relative paths of the command line are relative to the current directory, {here}")
         raise MissingInputError("\n".join([*listed, *more, *remedy]))
-    held_out_pairs = [pair for pair in pairs if not isinstance(pair, TrainParallelFiles | TrainMonolingualFile)]
+    held_out_pairs = [pair for pair in pairs if not isinstance(pair, TrainFiles)]
     held_out = {path for pair in held_out_pairs for path in (pair.src, pair.tgt)}
     errors = []
     for pair in pairs:
@@ -121,10 +121,13 @@ def check_existing_inputs(recipe: Recipe) -> list[str]:
 
 
 def _inputs(recipe: Recipe) -> tuple[list[CorpusFiles], list[Path]]:
-    """The corpora of a recipe and their files, each once."""
+    """The corpora of a recipe and their files, each once; of pairs that are not made yet, the text that is there."""
     corpus = recipe.corpus
-    pairs: list[CorpusFiles] = [*corpus.train, *corpus.test.values(), *corpus.valid_sets]
-    return pairs, list(dict.fromkeys(path for pair in pairs for path in (pair.src, pair.tgt)))
+    to_make = [each for each in corpus.train if isinstance(each, TrainBacktranslated) and not each.src.exists()]
+    train = [each for each in corpus.train if each not in to_make]
+    pairs: list[CorpusFiles] = [*train, *corpus.test.values(), *corpus.valid_sets]
+    paths = [path for pair in pairs for path in (pair.src, pair.tgt)]
+    return pairs, list(dict.fromkeys([*paths, *(each.mono for each in to_make)]))
 
 
 def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
@@ -154,7 +157,7 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         run.report_mistakes()
         src: Text = pair.src
         tgt: Text = pair.tgt
-        if isinstance(pair, TrainParallelFiles | TrainMonolingualFile):
+        if isinstance(pair, TrainFiles):
             src, tgt = training_text(pair)
         run.begin(name, f"{src} and {tgt} are read")
         report = binarise(src, tgt, folder, tokenizers, corpus.cleaning, prefixes=prefixes)
@@ -224,7 +227,7 @@ def _corpus_state(
         (list(manifest.prefix), list(manifest.tgt_prefix)),
         manifest.limit,
     )
-    limit = pair.limit if isinstance(pair, TrainParallelFiles | TrainMonolingualFile) else None
+    limit = pair.limit if isinstance(pair, TrainFiles) else None
     prefixes = pair.ids(tokenizers), pair.tgt_ids(tokenizers)
     inputs = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), limits, prefixes, limit)
     return "current" if known_inputs == inputs else "changed"

@@ -25,6 +25,7 @@ from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
 from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
 from mtkit.pipeline.run_folder import RunFolder
 from mtkit.pipeline.score_test_sets import compare_test_sets, score_test_sets, summary_lines
+from mtkit.pipeline.synthetic_text import make_synthetic_texts
 from mtkit.pipeline.train_stage import check_init_sources, resolve_auto_batch_tokens, train_as_worker, train_model
 from mtkit.recipe.recipe import validate_recipe
 from mtkit.recipe.sections import Recipe
@@ -190,6 +191,7 @@ def _train_and(
     with init_process_group() as ranks:
         if not ranks.is_first:
             return Report(train_as_worker(recipe, run_dir, ranks), [], {})
+        make_synthetic_texts(recipe.corpus)
         check_inputs(recipe)
         with open_run(recipe, run_dir, fresh=fresh, display=display, started=started) as run:
             check_init_sources(run)
@@ -203,6 +205,7 @@ def _train_and(
 
 def train_tokenizer(recipe: Recipe, *, run_dir: Path | str | None = None, display: Display | None = None) -> Report:
     """Train the tokenizer of a checked recipe unless it exists and is unchanged; see `run`."""
+    make_synthetic_texts(recipe.corpus)
     check_inputs(recipe)
     with open_run(recipe, run_dir, display=display) as run:
         prepare_tokenizer(run)
@@ -211,6 +214,7 @@ def train_tokenizer(recipe: Recipe, *, run_dir: Path | str | None = None, displa
 
 def preprocess(recipe: Recipe, *, run_dir: Path | str | None = None, display: Display | None = None) -> Report:
     """Clean and binarise the corpora of a checked recipe unless they exist and are unchanged; see `run`."""
+    make_synthetic_texts(recipe.corpus)
     check_inputs(recipe)
     with open_run(recipe, run_dir, display=display) as run:
         corpora = prepare_corpus(run, prepare_tokenizer(run))

@@ -116,9 +116,10 @@ class Checker:
         """Select the member of a union by `kind` and build it."""
         kinds = {kind_of(cls): cls for cls in classes}
         if len(classes) > 1 and kinds.keys() == {None}:  # selected by its keys
-            return self.record(
-                min(classes, key=lambda cls: len(field_types(cls).keys() ^ located.value)), located, path
-            )
+            stated = located.value.keys()
+            fields = {cls: field_types(cls).keys() for cls in classes}
+            chosen = min(classes, key=lambda cls: (len(stated - fields[cls]), len(fields[cls] - stated)))
+            return self.record(chosen, located, path)
         located_kind = located.value.get("kind")
         if located_kind is None or None in kinds:
             chosen = type(default) if type(default) in classes else classes[0]

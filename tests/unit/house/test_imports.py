@@ -259,7 +259,7 @@ NETWORK = ("http.client", "urllib.request", "ssl", "huggingface_hub", "requests"
 
 
 def test_connections_are_opened_where_security_says() -> None:
-    """`fetch` and `import ORGANISATION/NAME`; the server listens, trainings meet on their own network."""
+    """Four commands open them; the server listens, trainings meet on their own network."""
     opening = {
         name(path)
         for path in FILES
@@ -268,10 +268,12 @@ def test_connections_are_opened_where_security_says() -> None:
         for module in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
         if module is not None and module.startswith(NETWORK)
     }
-    assert opening == {"mtkit/importers/foreign_folder.py", "mtkit/io/fetch.py", "mtkit/export/push.py"}
+    names = ("importers/foreign_folder.py", "io/fetch.py", "export/push.py", "translate/teachers.py")
+    assert opening == {f"mtkit/{each}" for each in names}
     users = {name(path) for path in FILES if re.search(r"from mtkit\.io(\.fetch| import .*fetch)", path.read_text())}
     assert users == {"mtkit/cli/commands/text/fetch.py"}
     text = (ROOT / "SECURITY.md").read_text()
     assert "`mtkit fetch`" in text
     assert "`mtkit push`" in text
+    assert "`mtkit backtranslate --teacher-url`" in text
     assert "`mtkit import ORGANISATION/NAME`" in text

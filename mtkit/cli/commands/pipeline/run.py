@@ -97,7 +97,9 @@ def run(
             draft = read(str(path), words[1:])
         if budget is not None and is_terminal():
             print_notes([f"--budget {budget}: short trainings measure the speed of this machine ..."])
-        chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh)
+        chosen = choose_for_run(
+            draft, limits, run_dir=run_dir, fresh=fresh, dry_run=dry_run, notify=lambda text: print_notes([text])
+        )
         if dry_run:
             print_lines([*describe_choices(chosen), dry_run_report(chosen)])
             print_notes(check_existing_inputs(chosen))

@@ -16,10 +16,14 @@ def preprocess(recipe: Recipe, overrides: Overrides = None, run_dir: RunDir = No
     draft = read_recipe(recipe, overrides or [], allow_commands=True)
 
     from mtkit.cli.display import open_display
-    from mtkit.cli.printing import print_results
+    from mtkit.cli.printing import print_notes, print_results
     from mtkit.pipeline import stages
     from mtkit.pipeline.choices import choose_for_run
 
     with open_display() as display:
-        report = stages.preprocess(choose_for_run(draft, run_dir=run_dir), run_dir=run_dir, display=display)
+        report = stages.preprocess(
+            choose_for_run(draft, run_dir=run_dir, notify=lambda text: print_notes([text])),
+            run_dir=run_dir,
+            display=display,
+        )
     print_results([], notes=report.lines)

@@ -74,12 +74,16 @@ def train_bpe(
         draft = read_recipe(recipe, files or [], allow_commands=True)
 
         from mtkit.cli.display import open_display
-        from mtkit.cli.printing import print_results
+        from mtkit.cli.printing import print_notes, print_results
         from mtkit.pipeline import stages
         from mtkit.pipeline.choices import choose_for_run
 
         with open_display() as display:
-            report = stages.train_tokenizer(choose_for_run(draft, run_dir=run_dir), run_dir=run_dir, display=display)
+            report = stages.train_tokenizer(
+                choose_for_run(draft, run_dir=run_dir, notify=lambda text: print_notes([text])),
+                run_dir=run_dir,
+                display=display,
+            )
         print_results([], notes=report.lines)
         return
     if run_dir is not None:

@@ -39,7 +39,9 @@ def train(
 
     tune_malloc()
     with on_device(device):
-        chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh)
+        chosen = choose_for_run(
+            draft, limits, run_dir=run_dir, fresh=fresh, dry_run=dry_run, notify=lambda text: print_notes([text])
+        )
         if dry_run:
             print_lines([*describe_choices(chosen), dry_run_report(chosen)])
             print_notes(check_existing_inputs(chosen))

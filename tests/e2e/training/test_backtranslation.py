@@ -1,0 +1,169 @@
+"""`mtkit backtranslate`, and texts of a recipe that a model translates before the training."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+from mtkit.errors import UsageError
+from mtkit.pipeline import stages, synthetic_text
+from mtkit.pipeline.synthetic_text import BLANK, DISTANCE, RECORD, with_noise
+from mtkit.recipe.recipe import load_recipe
+from mtkit.translate import teachers
+from tests.toy.runs import WORDS, sentences, write_all
+
+SWAP = "sed 's/^the/der/'"
+
+
+def run(*words: str | Path) -> int:
+    return entry.execute(["backtranslate", *map(str, words)])
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().split("\n")[:-1]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "mono.de"
+    path.write_text("the dog\n\nthe cat\n \nthe man\ncopied\n")
+    return path
+
+
+def test_a_command_as_teacher(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert run(text, "-o", out, "--teacher-command", SWAP) == 0
+    assert lines(out / "source.txt") == ["der dog", "der cat", "der man"]
+    assert lines(out / "target.txt") == ["the dog", "the cat", "the man"]
+    (rejected,) = map(json.loads, lines(out / "rejected.jsonl"))
+    assert rejected == {"line": 6, "reason": "the same as the text", "text": "copied", "translation": "copied"}
+    assert "3 pairs in" in capsys.readouterr().err
+    assert run(text, "-o", out, "--teacher-command", SWAP) == 0
+    assert capsys.readouterr().err == "unchanged\n"
+    assert run(text, "-o", out, "--teacher-command", SWAP, "--forward") == 0  # other settings: it is made again
+    assert lines(out / "source.txt") == ["the dog", "the cat", "the man"]
+    (out / "source.txt").write_text("changed\n")
+    assert run(text, "-o", out, "--teacher-command", SWAP, "--forward") == 0
+    assert lines(out / "source.txt") == ["the dog", "the cat", "the man"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        ".lock",
+        "rejected.jsonl",
+        "source.txt",
+        "synthetic.json",
+        "target.txt",
+    ]
+
+
+def test_an_interrupted_command_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, out, calls = tmp_path / "mono.de", tmp_path / "out", tmp_path / "calls"
+    text.write_text("".join(f"the line {number}\n" for number in range(9000)))
+    command = f"echo >> {calls}; test $(wc -l < {calls}) != 2 && {SWAP}"
+    assert run(text, "-o", out, "--teacher-command", command) == 74  # the second of three windows fails
+    assert not (out / "source.txt").exists()
+    assert run(text, "-o", out, "--teacher-command", command) == 0
+    assert len(lines(calls)) == 4  # the first window is not translated again
+    assert lines(out / "source.txt") == [f"der line {number}" for number in range(9000)]
+
+
+def test_pairs_that_do_not_come_back_are_left_out(text: Path, tmp_path: Path) -> None:
+    text.write_text("".join(f"the line {number}\n" for number in range(10)))
+    back = teachers.CommandTeacher(command="sed 's/^der/the/; s/3/three times four/'")
+    made = synthetic_text.SyntheticText(
+        text=text,
+        folder=tmp_path / "out",
+        teacher=teachers.CommandTeacher(command=SWAP),
+        round_trip=back,
+        keep=0.9,
+    )
+    assert "9 pairs" in made.make()
+    assert "the line 3" not in lines(tmp_path / "out" / "target.txt")
+    assert json.loads(lines(tmp_path / "out" / "rejected.jsonl")[0])["text"] == "the line 3"
+
+
+def test_noise_drops_blanks_and_moves_words() -> None:
+    rng = random.Random(1)
+    words = [str(number) for number in range(1000)]
+    noised = with_noise(" ".join(words), rng).split()
+    assert 850 < len(noised) < 950
+    assert 60 < noised.count(BLANK) < 120
+    places = [(place, int(word)) for place, word in enumerate(noised) if word != BLANK]
+    order = sorted(places, key=lambda each: each[1])
+    assert order != places
+    ranks = {word: rank for rank, word in enumerate(sorted(range(len(noised)), key=range(len(noised)).__getitem__))}
+    assert len(ranks) == len(noised)
+    later = [sum(other > word for _, other in places[:index]) for index, (_, word) in enumerate(places)]
+    assert max(later) <= 2 * DISTANCE
+    assert with_noise("word", random.Random(3))
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["mono.de", "-o", "out"], "give MODEL and TEXT"),
+        (["model", "mono.de", "-o", "out", "--teacher-command", "cat"], "give MODEL and TEXT"),
+        (["model", "mono.de", "-o", "out", "--yes"], "--yes: has no effect"),
+        (["model", "mono.de", "-o", "out", "--forward", "--noise"], "--noise: has no effect"),
+        (["mono.de", "-o", "out", "--teacher-command", "cat", "--beam-size", "2"], "--beam-size, --sample and --set"),
+        (["mono.de", "-o", "out", "--teacher-url", "https://h/v1"], "needs --teacher-model NAME"),
+    ],
+)
+def test_options_without_effect(
+    words: list[str], problem: str, text: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(text.parent)
+    assert run(*words) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_nothing_is_sent_without_consent(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    languages = ("--src-lang", "German", "--tgt-lang", "English")
+    url = ("--teacher-url", "http://127.0.0.1:9/v1", "--teacher-model", "m")
+    assert run(text, "-o", tmp_path / "out", *url, *languages) == 2
+    err = capsys.readouterr().err
+    assert "127.0.0.1:9 receives 4 requests with 27 bytes of text" in err
+    assert "nothing was sent" in err
+
+
+@pytest.mark.whole
+def test_a_recipe_with_text_that_a_model_translates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_all(tmp_path)
+    recipe = tmp_path / "toy.yaml"
+    swapped = [
+        "corpus.src_lang=de",
+        "corpus.tgt_lang=en",
+        "corpus.train.0={src: train.de, tgt: train.en}",
+        "corpus.valid={src: valid.de, tgt: valid.en}",
+        "corpus.test={}",
+        "model={kind: transformer, d_model: 32, d_ff: 64, num_heads: 2, encoder_layers: 1, decoder_layers: 1}",
+        "training.optimiser={kind: adam, learning_rate: 0.01}",
+        *("training.max_updates=120", "training.validate_every=120", "training.checkpoint_every=120"),
+    ]
+    monkeypatch.chdir(tmp_path)
+    stages.train(load_recipe(str(recipe), swapped), run_dir="reverse")
+    mono = tmp_path / "mono.de"
+    mono.write_text("".join(" ".join(WORDS[w] for w in line.split()) + "\n" for line in sentences(40, 5)))
+    entry_of = f"corpus.train.1={{mono: {mono}, backtranslate: {tmp_path / 'reverse'}, tag: BT}}"
+    both = load_recipe(str(recipe), [entry_of])
+    report = stages.run(both, run_dir="both")
+    folder = tmp_path / "mono.de.synthetic"
+    made, kept = lines(folder / "source.txt"), lines(folder / "target.txt")
+    assert len(made) == len(kept) > 0
+    assert set(kept) <= set(lines(mono))
+    assert "bleu" in report.content["test"]["toy"]
+    content = json.loads((folder / RECORD).read_text())
+    assert content["counts"]["kept"] == len(kept)
+    time = (folder / RECORD).stat().st_mtime_ns
+    stages.run(both, run_dir="both")
+    assert (folder / RECORD).stat().st_mtime_ns == time
+    assert entry.execute(["run", str(recipe), entry_of, "--dry-run"]) == 0
+    shutil.rmtree(folder)
+    assert entry.execute(["run", str(recipe), entry_of, "--dry-run"]) == 0
+    assert not folder.exists()
+    wrong = load_recipe(str(recipe), [entry_of.replace("reverse", "both")])
+    with pytest.raises(UsageError, match="translates from en to de, and de to en is needed"):
+        stages.run(wrong, run_dir="wrong")
