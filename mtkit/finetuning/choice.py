@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,10 @@ CHOICE, TUNED = "choice.json", "tuned"  # in the run folder: the record, and the
 MAX_LINES = 500  # of own valid
 FIRST_LINES = 16  # of the lines whose comparison is timed
 MAX_P = 0.05
+MODELS = {  # by what a choice is about: the model before it and the one after it
+    "fine-tuning": ("base model", "fine-tuned model"),
+    "back-translation": ("model of the pairs alone", "model with back-translations"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +54,7 @@ class ModelChoice:
         metric: BLEU, or chrF where BLEU does not suit the script.
         before, after: scores on `lines` of own valid.
         p_value: the larger of those of both paired tests.
+        means: what makes the new model of the base, a key of MODELS.
         weights: hash of the fine-tuned weights.
     """
 
@@ -60,10 +65,12 @@ class ModelChoice:
     after: float
     p_value: float
     weights: str
+    means: str = "fine-tuning"
 
     def sentence(self) -> str:
         """The choice and its reason."""
-        what = "base model is kept: fine-tuning gained" if self.keeps_base else "fine-tuned model is kept: it gained"
+        base, new = MODELS[self.means]
+        what = f"{base} is kept: {self.means} gained" if self.keeps_base else f"{new} is kept: it gained"
         how = "no more than noise on" if self.keeps_base else "on"
         scores = (
             f"{REPORTED[self.metric].heading} {self.before:.2f} before, {self.after:.2f} after, p {self.p_value:.3f}"
@@ -75,7 +82,12 @@ class ModelChoice:
         return {**asdict(self), "sentence": self.sentence()}
 
 
-def choose_model(run: Run, base: Path, max_lines: int = MAX_LINES) -> ModelChoice:
+def choose_back_translation(run: Run, base: Path) -> None:
+    """Keep the model of a run that was trained on back-translations too, or that of the pairs; see `choose_model`."""
+    choose_model(run, base, means="back-translation")
+
+
+def choose_model(run: Run, base: Path, max_lines: int = MAX_LINES, *, means: str = "fine-tuning") -> ModelChoice:
     """Keep the fine-tuned model of a run if it is better than the base on own valid, beyond noise; otherwise the base.
 
     Better is a higher BLEU with p < 0.05 in the paired bootstrap and in paired randomisation. The loss is no criterion:
@@ -100,7 +112,7 @@ def choose_model(run: Run, base: Path, max_lines: int = MAX_LINES) -> ModelChoic
     choice = (
         ModelChoice(**known)
         if known and weights == known["weights"]
-        else _compare(run, base, folder.model, max_lines, weights)
+        else replace(_compare(run, base, folder.model, max_lines, weights), means=means)
     )
     if choice.keeps_base:
         _copy_model(folder.model, folder.path / TUNED, {})

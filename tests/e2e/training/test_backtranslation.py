@@ -167,3 +167,38 @@ def test_a_recipe_with_text_that_a_model_translates(tmp_path: Path, monkeypatch:
     wrong = load_recipe(str(recipe), [entry_of.replace("reverse", "both")])
     with pytest.raises(UsageError, match="translates from en to de, and de to en is needed"):
         stages.run(wrong, run_dir="wrong")
+
+
+@pytest.mark.whole
+def test_run_with_text_in_the_target_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_all(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    mono = Path("mono.de")
+    mono.write_text("".join(" ".join(WORDS[w] for w in line.split()) + "\n" for line in sentences(50, 4)))
+    small = "model={kind: transformer, d_model: 32, d_ff: 64, num_heads: 2, encoder_layers: 1, decoder_layers: 1}"
+    keys = (
+        small,
+        "training.max_updates=60",
+        "training.validate_every=60",
+        "tokenizer={model_type: word, vocab_size: 112}",
+    )
+    held_out = ("--valid", "valid.en", "valid.de", "--test", "test.en", "test.de")
+    langs = ("--src-lang", "en", "--tgt-lang", "de")
+    command = ["run", "train.en", "train.de", *keys, *langs, *held_out, "--mono", str(mono), "--run-dir", "out"]
+    assert entry.execute([*command, "--dry-run"]) == 0
+    assert not Path("out").exists()
+    assert entry.execute(command) == 0
+    out = Path("out")
+    made = lines(out / "backtranslated" / "source.txt")
+    assert set(" ".join(made).split()) & set(WORDS)  # English
+    choice = json.loads((out / "choice.json").read_text())
+    assert choice["means"] == "back-translation"
+    kept = out / "pairs" / "model" if choice["keeps_base"] else out / "model"
+    assert (out / "model" / "model.safetensors").read_bytes() == (kept / "model.safetensors").read_bytes()
+    assert "is kept" in capsys.readouterr().err
+    report = json.loads((out / "report.json").read_text())
+    assert "bleu" in report["test"]["test"]
+    assert entry.execute(["run", "toy.yaml", "--mono", str(mono)]) == 2
+    assert entry.execute(["run", "train.en", "train.de", "--mono", "missing.de"]) == 66

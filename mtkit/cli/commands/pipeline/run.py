@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +28,7 @@ from mtkit.cli.options import (
 
 if TYPE_CHECKING:
     from mtkit.pipeline.new_recipe import NewRecipeOptions
+    from mtkit.recipe.defaults.choose import Draft
 
 
 def run(
@@ -50,13 +52,20 @@ def run(
     docid: DocId = None,
     valid: ValidFiles = None,
     test: TestFiles = None,
+    mono: Annotated[
+        Path | None,
+        typer.Option(
+            "--mono", metavar="FILE", help="Further text in the target language, translated back; kept if valid gains."
+        ),
+    ] = None,
     allow_commands: AllowCommands = False,
 ) -> None:
     """Run all stages for a RECIPE or for two files SRC TGT.
 
     For two text files the recipe is written first, as by `mtkit new`, with whose options (--output to --test); also for
     --dry-run, and kept when the command is repeated. A training that was started keeps its text: once lines were added,
-    --fresh begins another one.
+    --fresh begins another one. With --mono a system of the other direction is trained too and translates FILE, and the
+    better one of two systems is kept: of SRC and TGT alone, or with that text.
 
     The stages are tokenizer, corpus, training, translation of the test sets, and scores. Stages whose inputs are
     unchanged are skipped and reported.
@@ -69,7 +78,7 @@ def run(
     words = overrides or []
     limits = check_budget(budget, words)
     read = partial(read_recipe, allow_commands=allow_commands or dry_run)
-    has_options = any((output, src_lang, tgt_lang, docid, valid, test))
+    has_options = any((output, src_lang, tgt_lang, docid, valid, test, mono))
     # before torch is imported, so that errors appear at once
     draft = None if _are_texts(recipe, words, has_options) else read(recipe, words)
 
@@ -81,25 +90,41 @@ def run(
 
     from mtkit.cli.display import open_display
     from mtkit.cli.printing import print_lines, print_results
+    from mtkit.finetuning.choice import choose_back_translation
     from mtkit.hardware import on_device, tune_malloc
+    from mtkit.io.files import require_regular_file
     from mtkit.pipeline import stages
     from mtkit.pipeline.choices import choose_for_run
     from mtkit.pipeline.estimate import dry_run_report
+    from mtkit.pipeline.monolingual import MonolingualText
     from mtkit.pipeline.new_recipe import NewRecipeOptions
     from mtkit.pipeline.prepare_corpus import check_existing_inputs
     from mtkit.recipe.sections import describe_choices
 
+    def notify(sentence: str) -> None:
+        print_notes([sentence])
+
     tune_malloc()
     with on_device(device):
         options = NewRecipeOptions(src_lang, tgt_lang, docid, valid, test, output)
+        if mono is not None:
+            require_regular_file(mono)
         if draft is None:
             path = _write_recipe(Path(recipe), words, options, run_dir, fresh=fresh and not dry_run)
             draft = read(str(path), words[1:])
+        monolingual = None
+        if mono is not None:
+            read_with = partial(_read_with, read, str(path), words[1:])
+            monolingual = MonolingualText(text=mono, read=read_with, choose=choose_back_translation)
+            draft = monolingual.draft(run_dir)
         if budget is not None and is_terminal():
             print_notes([f"--budget {budget}: short trainings measure the speed of this machine ..."])
-        chosen = choose_for_run(
-            draft, limits, run_dir=run_dir, fresh=fresh, dry_run=dry_run, notify=lambda text: print_notes([text])
-        )
+        if monolingual is not None and not dry_run:
+            with open_display() as display:
+                report = monolingual.run(limits, run_dir=run_dir, fresh=fresh, display=display, notify=notify)
+            print_results([], notes=report.lines)
+            return
+        chosen = choose_for_run(draft, limits, run_dir=run_dir, fresh=fresh, dry_run=dry_run, notify=notify)
         if dry_run:
             print_lines([*describe_choices(chosen), dry_run_report(chosen)])
             print_notes(check_existing_inputs(chosen))
@@ -107,6 +132,10 @@ def run(
         with open_display() as display:
             report = stages.run_stages(chosen, run_dir=run_dir, fresh=fresh, display=display, started=limits.started)
         print_results([], notes=report.lines)
+
+
+def _read_with(read: Callable[..., Draft], path: str, overrides: list[str], more: Sequence[str]) -> Draft:
+    return read(path, [*overrides, *more])
 
 
 def _are_texts(first: str, words: list[str], has_options: bool) -> bool:

@@ -1,0 +1,101 @@
+"""A system of pairs and of further text in the target language, which a system of the other direction translates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from mtkit.corpus.config import TextPair, TrainParallelFiles
+from mtkit.pipeline import stages
+from mtkit.pipeline.choices import choose_for_run
+from mtkit.pipeline.open_run import Run, run_folder_path
+from mtkit.recipe.defaults.choose import Draft
+from mtkit.recipe.defaults.facts import BudgetLimits
+from mtkit.recipe.sections import Recipe
+from mtkit.training.monitoring.log import Display
+
+REVERSE, PAIRS = "reverse", "pairs"  # in the run folder: runs of the other direction, and of the pairs alone
+SHARE = 0.25  # of a budget, for each of the two; the translation and the training on both have the rest
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonolingualText:
+    """Text in the target language beside the pairs of a recipe.
+
+    Attributes:
+        text: file in the target language, line by line.
+        read: reads the recipe of the pairs, with overrides.
+        choose: keeps the model of the run if it is better than the one of a folder on valid, otherwise that one.
+    """
+
+    text: Path
+    read: Callable[[Sequence[str]], Draft]
+    choose: Callable[[Run, Path], None]
+
+    def draft(self, run_dir: Path | None) -> Draft:
+        """The recipe with the text, whose sources the reverse system of the run folder makes."""
+        recipe = self.read([]).recipe
+        reverse = run_folder_path(recipe, run_dir) / REVERSE
+        number = len(recipe.corpus.train)
+        folder = reverse.parent / "backtranslated"
+        value = f"{{mono: {self.text.absolute()}, backtranslate: {reverse}, output: {folder}, tag: BT}}"
+        return self.read([f"corpus.train.{number}={value}"])
+
+    def run(
+        self,
+        limits: BudgetLimits,
+        *,
+        run_dir: Path | None,
+        fresh: bool,
+        display: Display,
+        notify: Callable[[str], None],
+    ) -> stages.Report:
+        """Train the reverse system, that of the pairs and that of both, and keep the better one of the last two.
+
+        Arguments and errors as `choose_for_run` and `run_stages`.
+        """
+        pairs = self.read([])
+        folder = run_folder_path(pairs.recipe, run_dir)
+        part = partial(_limited, limits)
+        for name, draft in ((REVERSE, self.read(_reversed(pairs.recipe))), (PAIRS, pairs)):
+            notify(f"{name}: {folder / name}")
+            shared = part(SHARE)
+            recipe = choose_for_run(draft, shared, run_dir=folder / name, fresh=fresh)
+            stages.train_stages(recipe, run_dir=folder / name, fresh=fresh, display=display, started=shared.started)
+        rest = part(1 - 2 * SHARE)
+        recipe = choose_for_run(self.draft(run_dir), rest, run_dir=folder, fresh=fresh, notify=notify)
+        return stages.run_stages(
+            recipe,
+            run_dir=folder,
+            fresh=fresh,
+            display=display,
+            started=rest.started,
+            after_training=lambda run: self.choose(run, folder / PAIRS / "model"),
+        )
+
+
+def _limited(limits: BudgetLimits, share: float) -> BudgetLimits:
+    """A share of a budget, which begins now."""
+    hours = None if limits.hours is None else limits.hours * share
+    return replace(limits, hours=hours, started=time.perf_counter())
+
+
+def _reversed(recipe: Recipe) -> list[str]:
+    """Overrides that exchange source and target of a recipe of two texts, without test sets."""
+
+    def swapped(files: TextPair) -> str:
+        return f"{{src: {files.tgt.absolute()}, tgt: {files.src.absolute()}}}"
+
+    corpus = recipe.corpus
+    train = [each for each in corpus.train if isinstance(each, TrainParallelFiles)]
+    valid = [each for each in corpus.valid_sets if isinstance(each, TextPair)]
+    return [
+        f"corpus.src_lang={corpus.tgt_lang}",
+        f"corpus.tgt_lang={corpus.src_lang}",
+        f"corpus.train=[{', '.join(map(swapped, train))}]",
+        *(f"corpus.valid={swapped(each)}" for each in valid[:1]),
+        "corpus.test={}",
+    ]
