@@ -238,6 +238,8 @@ def final_weights(run: TrainingRun) -> dict[str, Tensor]:
         except DamagedError as error:
             run.log.event("damaged", path=str(path), reason=str(error))
     if ranks.broadcast([len(intact)])[0]:
-        return average_checkpoints(intact) if ranks.is_first else {}
+        model = run.learner.model
+        frozen = {name: p.detach() for name, p in model.named_parameters() if not p.requires_grad and p.is_cpu}
+        return average_checkpoints(intact, {} if ranks.world_size > 1 else frozen) if ranks.is_first else {}
     with run.learner.eval_model() as model:
         return {name: weight.to("cpu", copy=True) for name, weight in weights(model).items()} if ranks.is_first else {}

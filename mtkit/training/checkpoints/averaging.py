@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -74,13 +75,17 @@ class ExponentialMovingAverage:
             average.copy_(before)
 
 
-def translation_weights(path: Path) -> dict[str, Tensor]:
+NO_WEIGHTS: Mapping[str, Tensor] = MappingProxyType({})
+
+
+def translation_weights(path: Path, *, leave_out: Collection[str] = ()) -> dict[str, Tensor]:
     """Read the weights for translation: a checkpoint's EMA where it has one, and otherwise its model.
 
     The EMA holds trained parameters only. Frozen ones and buffers, such as random features, are the model's.
 
     Args:
         path: a checkpoint, a model folder or a safetensors file.
+        leave_out: names of weights that are not read.
 
     Raises:
         MissingInputError: `path` is none of these.
@@ -88,12 +93,12 @@ def translation_weights(path: Path) -> dict[str, Tensor]:
     """
     if (path / "manifest.json").is_file():
         verify_checkpoint(path)
-    files = [file for file in (path, path / "model.safetensors", path / "ema.safetensors") if file.is_file()]
+    files = [file for file in (path, path / "ema.safetensors", path / "model.safetensors") if file.is_file()]
     if not files:
         raise MissingInputError(f"{path}: neither a checkpoint nor a model folder; it has no model.safetensors")
     weights: dict[str, Tensor] = {}
     for file in files:
-        tensors = read_tensors(file)
+        tensors = read_tensors(file, leave_out={*leave_out, *weights})
         for name, tensor in tensors.items():  # one by one, since NumPy has no bfloat16, and a copy takes memory
             if tensor.is_floating_point():
                 check_finite({name: tensor.float().numpy()}, file)
@@ -101,8 +106,11 @@ def translation_weights(path: Path) -> dict[str, Tensor]:
     return weights
 
 
-def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:
+def average_checkpoints(paths: Sequence[Path], known: Mapping[str, Tensor] = NO_WEIGHTS) -> dict[str, Tensor]:
     """Return the mean of the weights of one or more checkpoints or model folders, summed in float64.
+
+    Args:
+        known: weights that are equal in all of them; they are not read again.
 
     Raises:
         MissingInputError: a path is not a checkpoint.
@@ -111,12 +119,14 @@ def average_checkpoints(paths: Sequence[Path]) -> dict[str, Tensor]:
     """
     if not paths:
         raise ValueError("no checkpoint to average")
-    first = translation_weights(paths[0])
+    first = translation_weights(paths[0], leave_out=known)
+    if len(paths) == 1:
+        return {**first, **known}
     total = {name: weight.double() for name, weight in first.items()}
     for path in paths[1:]:
-        weights = translation_weights(path)
+        weights = translation_weights(path, leave_out=known)
         if {n: w.shape for n, w in weights.items()} != {n: w.shape for n, w in first.items()}:
             raise DataError(f"{path}: not the same model as {paths[0]}; only checkpoints of one model can be averaged")
         for name, weight in weights.items():
             total[name] += weight
-    return {name: (weight / len(paths)).to(first[name].dtype) for name, weight in total.items()}
+    return {**{name: (weight / len(paths)).to(first[name].dtype) for name, weight in total.items()}, **known}

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mtkit.errors import DataError
@@ -66,8 +65,8 @@ def _memory(tensor: Tensor) -> memoryview:
     return flat.view(torch.uint8).numpy().data if flat.numel() else memoryview(b"")
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a tensor file into new memory, not a mapping of the file.
+def read_tensors(path: Path, *, leave_out: Collection[str] = ()) -> dict[str, Tensor]:
+    """Read a tensor file into new memory, not a mapping of the file, except the tensors of these names.
 
     Raises:
         MissingInputError, ReadWriteError: there is no such file, or it cannot be read.
@@ -75,6 +74,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """
     with translate_read_errors(path):
         try:
-            return {name: tensor.clone() for name, tensor in load_file(path).items()}
+            with safe_open(path, "pt") as file:
+                names = [name for name in file.keys() if name not in leave_out]  # noqa: SIM118 (it is no mapping)
+                return {name: file.get_tensor(name).clone() for name in names}
         except SafetensorError as error:
             raise DataError(f"{path}: not a readable safetensors file ({error})") from error

@@ -38,3 +38,15 @@ def test_checkpoints_that_cannot_be_averaged_are_named(tmp_path):
         average_checkpoints([tmp_path / "a", tmp_path / "b"])
     with pytest.raises(MissingInputError, match="c: neither a checkpoint nor a model folder"):
         average_checkpoints([tmp_path / "c"])
+
+
+def test_known_weights_are_not_read_again(tmp_path):
+    weights = {"w": torch.tensor([1.0, 3.0]), "frozen": torch.tensor([4.0])}
+    for name, factor in (("a", 1), ("b", 3)):
+        save_file({"w": factor * weights["w"], "frozen": weights["frozen"]}, tmp_path / name)
+    known = {"frozen": weights["frozen"]}
+    for paths, mean in (([tmp_path / "a"], 1), ([tmp_path / "a", tmp_path / "b"], 2)):
+        average = average_checkpoints(paths, known)
+        assert average["frozen"] is known["frozen"]
+        assert torch.equal(average["w"], mean * weights["w"])
+        assert average.keys() == average_checkpoints(paths).keys()
