@@ -56,14 +56,14 @@ def export_huggingface(model: Path, folder: Path, *, check_file: Path | None = N
         write_json(temporary / CONFIG, _config(kind, loaded, marian))
         write_json(temporary / GENERATION, generation_settings(search, loaded.tokenizers, marian))
         write_tensors(temporary / SAFETENSORS, hub_tensors(kind, loaded, marian))
-        tokenizer = _write_tokenizer(temporary, loaded, hub_tokenizers(loaded, kind), sample)
-        begin = tokenizer.tgt[tokenizer.begin[0]] if tokenizer.begin else None
-        write_card(temporary, loaded, "transformers", transformers_usage(tokenizer.start, begin, tokenizer.src_lang))
+        written = _write_tokenizer(temporary, loaded, hub_tokenizers(loaded, kind), sample)
+        begin = written.tgt[written.begin[0]] if written.begin else None
+        write_card(temporary, loaded, "transformers", transformers_usage(written.start, begin, written.src_lang))
         write_metadata(temporary / EXPORTED, loaded.metadata, loaded.tokenizers)
-        result = check_equivalence(loaded, TransformersRunner(temporary, loaded.tokenizers, tokenizer), sample)
+        result = check_equivalence(loaded, TransformersRunner(temporary, loaded.tokenizers, written), sample)
     stored = loaded.metadata.search
     cut = [] if search.max_length == stored.max_length else ["max_length"]
-    classes = f"class: {kind.name}, {tokenizer.name}"
+    classes = f"class: {kind.name}, {written.name}"
     return "\n".join([result, classes, *lost_settings("huggingface", "transformers", stored, cut)])
 
 
@@ -196,8 +196,8 @@ def tokenizer_difference(folder: Path, own: TokenizerPair, tokenizer: HubTokeniz
     The lines begin with each language and tag in turn.
     """
     theirs = _load(folder, "AutoTokenizer")
-    if len(theirs) > len(tokenizer.src):
-        return f"{type(theirs).__name__} has {len(theirs)} tokens, the model {len(tokenizer.src)}"
+    if (count := len(theirs)) > (size := len(tokenizer.src)):
+        return f"{type(theirs).__name__} has {count} tokens, the model {size}"
     lines = [own.prepare("src", line) for line in sample.lines]
     marks = tokenizer.marks.items() or [(None, "")]
     for (first, mark), line, ids in zip(itertools.cycle(marks), lines, own.src.encode(lines), strict=False):

@@ -91,7 +91,8 @@ def open_part_file(
             part.close()
             if part.num_written:
                 count = count_of(part.resumed.lines + part.num_written, "finished line")
-                error.add_note(f"{part.part} keeps {count}; the same command with --resume continues it")
+                command = "the same command" if resume else "the same command with --resume"
+                error.add_note(f"{part.part} keeps {count}; {command} continues it")
             raise
         part.finish()
 

@@ -74,7 +74,7 @@ def choose_for_run(
             )
         return keep_choices(draft, decided)
     if not dry_run:
-        make_synthetic_texts(draft.recipe.corpus, notify)
+        make_synthetic_texts(draft.recipe, notify)
     has_time = limits.hours is not None and has_training_text(draft.recipe.corpus)
     return _fit(draft, limits) if has_time else choose(draft, limits)
 

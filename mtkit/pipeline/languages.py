@@ -147,6 +147,19 @@ def language_notes(path: Path, guess: GuessedLanguage, option: str) -> list[str]
 MIN_LINES = 100  # of a file whose language is guessed; of toy corpora and short lists a guess is often wrong
 
 
+def language_mistake(path: Path, language: str) -> str | None:
+    """A sentence about a text that looks like another language; None if it does not.
+
+    Raises:
+        DataError, MissingInputError, ReadWriteError: as `read_lines`.
+    """
+    lines = list(itertools.islice(read_lines(path), CLASSIFIED_LINES))
+    guess = language_of_text(lines) if len(lines) >= MIN_LINES else None
+    if guess is None or language_code(language) is None or are_similar(guess, language):
+        return None
+    return f"the text of {path} looks like {guess}, not {language}"
+
+
 def likely_mistakes(corpus: CorpusConfig) -> list[str]:
     """Return a sentence about each likely mistake. Files with a tag are not classified: it may name their language.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from mtkit.pipeline.choices import choose_for_run
 from mtkit.pipeline.open_run import Run, run_folder_path
 from mtkit.recipe.defaults.choose import Draft
 from mtkit.recipe.defaults.facts import BudgetLimits
+from mtkit.recipe.paths import to_plain
 from mtkit.recipe.sections import Recipe
 from mtkit.training.monitoring.log import Display
 
@@ -40,9 +42,8 @@ class MonolingualText:
         recipe = self.read([]).recipe
         reverse = run_folder_path(recipe, run_dir) / REVERSE
         number = len(recipe.corpus.train)
-        folder = reverse.parent / "backtranslated"
-        value = f"{{mono: {self.text.absolute()}, backtranslate: {reverse}, output: {folder}, tag: BT}}"
-        return self.read([f"corpus.train.{number}={value}"])
+        paths = {"mono": self.text.absolute(), "backtranslate": reverse, "output": reverse.parent / "backtranslated"}
+        return self.read([f"corpus.train.{number}={_as_yaml({**paths, 'tag': 'BT'})}"])
 
     def run(
         self,
@@ -83,11 +84,15 @@ def _limited(limits: BudgetLimits, share: float) -> BudgetLimits:
     return replace(limits, hours=hours, started=time.perf_counter())
 
 
+def _as_yaml(fields: Mapping[str, Path | str]) -> str:
+    return json.dumps(to_plain(fields), ensure_ascii=False)
+
+
 def _reversed(recipe: Recipe) -> list[str]:
     """Overrides that exchange source and target of a recipe of two texts, without test sets."""
 
     def swapped(files: TextPair) -> str:
-        return f"{{src: {files.tgt.absolute()}, tgt: {files.src.absolute()}}}"
+        return _as_yaml({"src": files.tgt.absolute(), "tgt": files.src.absolute()})
 
     corpus = recipe.corpus
     train = [each for each in corpus.train if isinstance(each, TrainParallelFiles)]

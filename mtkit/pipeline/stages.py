@@ -191,7 +191,7 @@ def _train_and(
     with init_process_group() as ranks:
         if not ranks.is_first:
             return Report(train_as_worker(recipe, run_dir, ranks), [], {})
-        make_synthetic_texts(recipe.corpus)
+        make_synthetic_texts(recipe)
         check_inputs(recipe)
         with open_run(recipe, run_dir, fresh=fresh, display=display, started=started) as run:
             check_init_sources(run)
@@ -205,7 +205,7 @@ def _train_and(
 
 def train_tokenizer(recipe: Recipe, *, run_dir: Path | str | None = None, display: Display | None = None) -> Report:
     """Train the tokenizer of a checked recipe unless it exists and is unchanged; see `run`."""
-    make_synthetic_texts(recipe.corpus)
+    make_synthetic_texts(recipe)
     check_inputs(recipe)
     with open_run(recipe, run_dir, display=display) as run:
         prepare_tokenizer(run)
@@ -214,7 +214,7 @@ def train_tokenizer(recipe: Recipe, *, run_dir: Path | str | None = None, displa
 
 def preprocess(recipe: Recipe, *, run_dir: Path | str | None = None, display: Display | None = None) -> Report:
     """Clean and binarise the corpora of a checked recipe unless they exist and are unchanged; see `run`."""
-    make_synthetic_texts(recipe.corpus)
+    make_synthetic_texts(recipe)
     check_inputs(recipe)
     with open_run(recipe, run_dir, display=display) as run:
         corpora = prepare_corpus(run, prepare_tokenizer(run))

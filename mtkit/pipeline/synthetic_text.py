@@ -19,52 +19,43 @@ import json
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
-from typing import Any, Protocol
 
-from mtkit.corpus.config import SOURCE, TARGET, CorpusConfig, TrainBacktranslated
+from mtkit.corpus.config import SOURCE, TARGET, TrainBacktranslated
+from mtkit.corpus.split import MIN_CHARACTERS, normalised
 from mtkit.display import count_of
 from mtkit.errors import DataError, UsageError
-from mtkit.io.files import (
-    changed_files,
-    hash_file,
-    require_regular_file,
-    translate_write_errors,
-    write_atomically,
-)
+from mtkit.io.files import changed_files, hash_file, require_regular_file, translate_write_errors, write_atomically
 from mtkit.io.lock import RunLock
 from mtkit.io.records import Json, is_record, read_record, write_record
 from mtkit.model_folder.folder import find_model, read_metadata
+from mtkit.pipeline.languages import language_mistake
+from mtkit.pipeline.prepare_corpus import check_inputs
+from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import read_lines
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.training.distributed import num_processes
 from mtkit.translate.lines import Line, text_of
 from mtkit.translate.load import TranslatorSpec
-from mtkit.translate.output import Destination, as_text, translate_to_file
-from mtkit.translate.translation import FLAGS, Translation
-from mtkit.translate.workers import LineTranslator, auto_num_workers
+from mtkit.translate.output import Format, as_text, translate_to_file
+from mtkit.translate.teachers import Teacher
+from mtkit.translate.translation import FLAGS, Translation, TranslationOptions
+from mtkit.translate.workers import auto_num_workers
 
 RECORD, REJECTED, PARTS = "synthetic.json", "rejected.jsonl", "parts"
+TRANSLATIONS, BACK = "translations.jsonl", "back"  # in PARTS: records of lines; the translations, translated back
 FILES = (SOURCE, TARGET, REJECTED)
 REJECTED_FLAGS = ("repetition", "limit", "short")  # of FLAGS: the translation is wrong, not only in a detail
 EMPTY, COPIED, ROUND_TRIP = "without a translation", "the same as the text", "far from the text when translated back"
+HELD_OUT = "a line of valid or test"
 DROPPED = BLANKED = 0.1  # probabilities of a word; these and the distance are those of Edunov et al. 2018, sec. 3
 DISTANCE = 3  # places by which a word moves, at most
 BLANK = "⁇"  # what sentencepiece decodes an unknown token to
-_REMEDY = "delete it, and the same command makes it again"
-
-
-class SpecLike(Protocol):
-    """A translator that can be loaded, such as TranslatorSpec and the classes of translate/teachers.py."""
-
-    def load(self) -> LineTranslator:
-        """The translator."""
-
-    def settings(self) -> dict[str, Any]:
-        """Settings and hashes that its translations depend on."""
+_REMEDY = "delete its folder, and the same command makes it again"
+AnyTeacher = TranslatorSpec | Teacher
+OF_THE_MACHINE = ("mtkit", "compute_type")  # settings without much effect; text of another machine stays as it is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,28 +70,29 @@ class SyntheticText:
         noise_seed: drop, blank and reorder words of the translations at random (see `with_noise`); None: no noise.
         round_trip: translates the translations back; None: pairs are not filtered by that.
         keep: share of the pairs that are kept, those most similar to the text when translated back (chrF).
-        flush_every: lines after which translations are kept by `parts`; None: those of a window.
-        num_workers: processes that translate; None: chosen by the length of the text.
+        held_out: target files of valid and test, whose lines are left out when the pairs are made.
+        num_workers: processes of a model; None: chosen by the length of the text.
+        reports: each receives every translation.
     """
 
     text: Path
     folder: Path
-    teacher: SpecLike
+    teacher: AnyTeacher
     is_target: bool = True
     noise_seed: int | None = None
-    round_trip: SpecLike | None = None
+    round_trip: AnyTeacher | None = None
     keep: float = 0.9
-    flush_every: int | None = None
+    held_out: Sequence[Path] = ()
     num_workers: int | None = None
     reports: Sequence[Callable[[Translation], None]] = ()
 
     @property
     def inputs(self) -> Json:
         """Hashes and settings that the files depend on, as plain values."""
-        back = {} if self.round_trip is None else {"round_trip": self.round_trip.settings(), "keep": self.keep}
+        back = {} if self.round_trip is None else {"round_trip": _settings(self.round_trip), "keep": self.keep}
         inputs = {
             "text": hash_file(self.text),
-            "teacher": self.teacher.settings(),
+            "teacher": _settings(self.teacher),
             "is_target": self.is_target,
             "noise_seed": self.noise_seed,
             **back,
@@ -110,7 +102,7 @@ class SyntheticText:
     def is_current(self) -> bool:
         """Return whether the files are there, were made from these inputs, and are unchanged."""
         record = self.folder / RECORD
-        known = read_record(record, remedy=_REMEDY) if is_record(record) else {}
+        known = read_record(record, remedy=_REMEDY) if record.exists() else {}
         return known.get("inputs") == self.inputs and not changed_files(self.folder, known["files"])
 
     def make(self) -> str:
@@ -119,18 +111,22 @@ class SyntheticText:
         After an interruption it continues with the first line that was not translated.
 
         Raises:
-            UsageError, DataError, MissingInputError, ReadWriteError, BusyError: as `translate_to_file`; or no pair is
-                left.
+            UsageError: the folder has files of these names that are not from here; otherwise as `translate_to_file`.
+            DataError, MissingInputError, ReadWriteError, BusyError: as `translate_to_file`; or no pair is left.
         """
+        parts = self.folder / PARTS
+        begun = parts / "inputs.json"
+        existing = [path for path in (self.folder / name for name in FILES) if path.exists()]
+        if existing and not (is_record(self.folder / RECORD) or is_record(begun)):
+            raise UsageError(f"{existing[0]}: exists, and is not synthetic text of mtkit; name another folder for it")
         with RunLock(self.folder):
-            inputs, parts = self.inputs, self.folder / PARTS
-            begun = parts / "inputs.json"
+            inputs = self.inputs
             if not is_record(begun) or read_record(begun, remedy=_REMEDY) != inputs:
                 with translate_write_errors(parts):
                     shutil.rmtree(parts, ignore_errors=True)
                     parts.mkdir()
                 write_record(begun, inputs)
-            self._translate(self.teacher, self.text, self._destinations(parts), reports=self.reports)
+            self._translate(self.teacher, read_lines(self.text), parts / TRANSLATIONS, _as_record)
             counts = self._write(parts)
             files = {name: hash_file(self.folder / name) for name in FILES}
             write_record(self.folder / RECORD, {"inputs": inputs, "counts": counts, "files": files})
@@ -139,47 +135,33 @@ class SyntheticText:
         more = f"; rejected: {', '.join(rejected)} ({REJECTED})" if rejected else ""
         return f"{count_of(counts['kept'], 'pair')} in {self.folder}{more}"
 
-    def _translate(
-        self,
-        teacher: SpecLike,
-        text: Path,
-        destinations: Sequence[Destination],
-        *,
-        reports: Sequence[Callable[[Translation], None]] = (),
-    ) -> None:
-        """Translate a file, unless it is done; continue what was begun."""
-        if all(path is not None and path.is_file() for path, _ in destinations):
+    def _translate(self, teacher: AnyTeacher, lines: Iterable[str], output: Path, form: Format) -> None:
+        """Translate lines into a file of `parts`, unless it is done; continue what was begun with the same inputs."""
+        if output.is_file():
             return
-        flush_every = self.flush_every if teacher is self.teacher else None
+        num_workers, flush_every = 1, None
+        if isinstance(teacher, Teacher):
+            flush_every = teacher.flush_every
+        else:
+            num_workers = self.num_workers or auto_num_workers(self.text, teacher.device, threads=teacher.threads)
         translate_to_file(
             teacher.load,
-            read_lines(text),
-            destinations,
-            header=teacher.settings(),
+            lines,
+            [(output, form)],
+            header={},
             resume=True,
-            reports=reports,
-            num_workers=self.num_workers or auto_num_workers(text, None, flush_every=flush_every),
+            reports=self.reports if teacher is self.teacher else (),
+            num_workers=num_workers,
             flush_every=flush_every,
         )
 
-    def _destinations(self, parts: Path) -> list[Destination]:
-        """The translations that are kept, their texts, and records of those that are not."""
-
-        def made(translation: Translation, source: Line) -> str | None:
-            return None if _is_left_out(translation, source) else translation.hyp
-
-        def kept(translation: Translation, source: Line) -> str | None:
-            return None if _is_left_out(translation, source) else text_of(source)
-
-        def rejected(translation: Translation, source: Line) -> str | None:
-            reason = rejection(translation, source)
-            return None if reason is None else _rejected(translation.line, reason, text_of(source), translation.hyp)
-
-        return [(parts / "made", made), (parts / "kept", kept), (parts / REJECTED, rejected)]
-
     def _write(self, parts: Path) -> Json:
         """Filter the pairs, add noise, and write the files; return the counts."""
-        least = 0.0 if self.round_trip is None else self._least_similarity(self.round_trip, parts)
+        similarities = [] if self.round_trip is None else self._similarities(self.round_trip, parts)
+        least = sorted(similarities, reverse=True)[: max(1, round(self.keep * len(similarities)))][-1:] or [0.0]
+        similarity = iter(similarities)
+        long_lines = (line for path in self.held_out for line in read_lines(path) if len(line) >= MIN_CHARACTERS)
+        held_out = set(map(normalised, long_lines))
         rng = None if self.noise_seed is None else random.Random(self.noise_seed)
         kept, reasons = 0, Counter[str]()
         with (
@@ -190,45 +172,58 @@ class SyntheticText:
             target.open("w", encoding="utf-8", newline="\n") as tgt,
             others.open("w", encoding="utf-8", newline="\n") as rejected,
         ):
-            for line in read_lines(parts / REJECTED):
-                rejected.write(f"{line}\n")
-                reasons[json.loads(line)["reason"]] += 1
             files = (src, tgt) if self.is_target else (tgt, src)
-            pairs = zip(read_lines(parts / "made"), read_lines(parts / "kept"), strict=True)
-            scores = repeat(0.0) if self.round_trip is None else self._similarities(parts)
-            for (made, text), similarity in zip(pairs, scores, strict=False):
-                if similarity < least:
-                    rejected.write(f"{_rejected(None, ROUND_TRIP, text, made)}\n")
-                    reasons[ROUND_TRIP] += 1
+            for record in _records(parts):
+                if record["reason"] is None and next(similarity, 0.0) < least[0]:
+                    record["reason"] = ROUND_TRIP
+                if normalised(record["text"]) in held_out:
+                    record["reason"] = HELD_OUT
+                if record["reason"] is not None:
+                    rejected.write(f"{json.dumps(record, ensure_ascii=False)}\n")
+                    reasons[record["reason"]] += 1
                     continue
+                made = record["translation"]
                 files[0].write(f"{made if rng is None else with_noise(made, rng)}\n")
-                files[1].write(f"{text}\n")
+                files[1].write(f"{record['text']}\n")
                 kept += 1
             if not kept:
-                raise DataError(f"{self.text}: no line has a usable translation; {parts / REJECTED} has the reasons")
+                counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+                raise DataError(f"{self.text}: no line has a usable translation: {counted or 'all lines are blank'}")
         return {"kept": kept, "rejected": dict(reasons)}
 
-    def _least_similarity(self, teacher: SpecLike, parts: Path) -> float:
-        """Translate the translations back; return the similarity to the text of the last pair of the share to keep."""
-        self._translate(teacher, parts / "made", [(parts / "back", as_text)])
-        scores = sorted(self._similarities(parts), reverse=True)
-        return scores[max(0, round(self.keep * len(scores)) - 1)] if scores else 0.0
-
-    @staticmethod
-    def _similarities(parts: Path) -> Iterator[float]:
-        """The chrF of each text and its translation there and back."""
+    def _similarities(self, teacher: AnyTeacher, parts: Path) -> list[float]:
+        """The chrF of each text that is not rejected and its translation there and back."""
         from sacrebleu.metrics.chrf import CHRF
 
+        def column(key: str) -> Iterator[str]:
+            return (record[key] for record in _records(parts) if record["reason"] is None)
+
+        self._translate(teacher, column("translation"), parts / BACK, as_text)
         metric = CHRF()
-        for back, text in zip(read_lines(parts / "back"), read_lines(parts / "kept"), strict=True):
-            yield metric.sentence_score(back, [text]).score
+        pairs = zip(read_lines(parts / BACK), column("text"), strict=True)
+        return [metric.sentence_score(back, [text]).score for back, text in pairs]
 
 
-def rejection(translation: Translation, source: Line) -> str | None:
-    """The reason to leave a translation out of a training text; None if there is none."""
-    text = text_of(source).strip()
-    if not text:
+def _settings(teacher: AnyTeacher) -> Json:
+    return {key: value for key, value in teacher.settings().items() if key not in OF_THE_MACHINE}
+
+
+def _as_record(translation: Translation, source: Line) -> str | None:
+    """A line as JSON with its translation and the reason to reject it, which may be None; None for a blank line."""
+    text = text_of(source)
+    if not text.strip():
         return None
+    reason = rejection(translation, text)
+    record = {"line": translation.line, "reason": reason, "text": text, "translation": translation.hyp}
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _records(parts: Path) -> Iterator[Json]:
+    return map(json.loads, read_lines(parts / TRANSLATIONS))
+
+
+def rejection(translation: Translation, text: str) -> str | None:
+    """The reason to leave a translation of a text out of a training text; None if there is none."""
     if not translation.hyp.strip():
         return EMPTY
     flag = next((flag for flag in REJECTED_FLAGS if flag in translation.flags), None)
@@ -236,15 +231,6 @@ def rejection(translation: Translation, source: Line) -> str | None:
         return FLAGS[flag]
     is_same = translation.hyp.split() == text.split()
     return COPIED if is_same and any(map(str.isalpha, text)) else None
-
-
-def _is_left_out(translation: Translation, source: Line) -> bool:
-    return not text_of(source).strip() or rejection(translation, source) is not None
-
-
-def _rejected(line: int | None, reason: str, text: str, made: str) -> str:
-    number = {} if line is None else {"line": line}
-    return json.dumps({**number, "reason": reason, "text": text, "translation": made}, ensure_ascii=False)
 
 
 def with_noise(text: str, rng: random.Random) -> str:
@@ -259,47 +245,58 @@ def with_noise(text: str, rng: random.Random) -> str:
     return " ".join(left[number] for number in sorted(range(len(left)), key=places.__getitem__))
 
 
-def require_direction(model: Path, source: str, target: str, prefix: SourcePrefix) -> None:
-    """Check that a model translates in this direction.
+def prefix_between(model: Path, source: str, target: str) -> SourcePrefix:
+    """The prefix by which a model translates from one language to another; empty unless it has many languages.
 
     Raises:
-        UsageError: it translates in another one.
+        UsageError: it translates in another direction.
         MissingInputError, DataError: as `find_model` and `read_metadata`.
     """
-    direction = read_metadata(find_model(model)).direction(prefix)
+    metadata = read_metadata(find_model(model))
+    prefix = SourcePrefix(src_lang=source, tgt_lang=target) if metadata.languages else SourcePrefix()
+    direction = metadata.direction(prefix)
     if direction != (source, target):
         raise UsageError(
             f"{model}: translates from {direction[0]} to {direction[1]}, and {source} to {target} is needed here; give "
             "a model of that direction"
         )
+    return prefix
 
 
-def make_synthetic_texts(corpus: CorpusConfig, notify: Callable[[str], None] = lambda sentence: None) -> None:
+def make_synthetic_texts(recipe: Recipe, notify: Callable[[str], None] = lambda sentence: None) -> None:
     """Make the texts of a recipe that a model makes, unless they are there and unchanged.
 
     Args:
         notify: receives a sentence before and after the work on a text.
 
     Raises:
-        UsageError: as `require_direction`; or there are several processes, which would all make them.
-        MissingInputError, DataError, ReadWriteError, BusyError: as `SyntheticText.make`.
+        UsageError: as `prefix_between`; or there are several processes, which would all make them.
+        MissingInputError, DataError, ReadWriteError, BusyError: as `SyntheticText.make` and `check_inputs`.
     """
+    corpus = recipe.corpus
     for number, files in enumerate(corpus.train):
         if not isinstance(files, TrainBacktranslated):
             continue
         require_regular_file(files.mono)
         src_lang, tgt_lang = corpus.languages_of(files)
-        require_direction(files.backtranslate, tgt_lang, src_lang, SourcePrefix())
-        sampling = [] if files.sample is None else sampling_overrides(files.sample, seed=1)
-        teacher = TranslatorSpec(models=[files.backtranslate], search_overrides=sampling)
+        prefix = prefix_between(files.backtranslate, tgt_lang, src_lang)
+        options = TranslationOptions(source_prefix=prefix)
+        overrides = [] if files.sample is None else sampling_overrides(files.sample, seed=1)
         text = SyntheticText(
-            text=files.mono, folder=files.folder, teacher=teacher, noise_seed=1 if files.noise else None
+            text=files.mono,
+            folder=files.folder,
+            teacher=TranslatorSpec(models=[files.backtranslate], search_overrides=overrides, options=options),
+            noise_seed=1 if files.noise else None,
+            held_out=[each.tgt for each in (*corpus.valid_sets, *corpus.test.values())],
         )
         if text.is_current():
             continue
         place = f"corpus.train.{number}"
         if num_processes() > 1:
             raise UsageError(f"{place}: its sources are not made yet; first run mtkit preprocess in one process")
+        check_inputs(recipe)  # of hours of translation
+        if mistake := language_mistake(files.mono, tgt_lang):
+            notify(f"{place}: {mistake}; check the file")
         notify(f"{place}: {files.mono} is translated by {files.backtranslate} ...")
         notify(f"{place}: {text.make()}")
 

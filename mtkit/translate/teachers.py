@@ -10,6 +10,7 @@ import http.client
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -33,6 +34,7 @@ from mtkit.translate.translation import Translation, TranslationOptions
 
 MAX_GROWTH, MAX_EXTRA = 20, 1 << 20  # largest answer in bytes: those of the question times the first, plus the second
 KEY_VARIABLE = "OPENAI_API_KEY"
+NOT_SENDABLE = re.compile(r"[^!-~]")  # characters that http has in no address and in no key
 REQUESTS_AT_ONCE = 8
 RETRIED = frozenset({408, 429, 500, 502, 503, 504})  # statuses that say that the same request may succeed later
 WAITS = (1.0, 4.0, 16.0, 60.0)  # seconds before a request is repeated, if the server states none
@@ -191,16 +193,27 @@ class ChatTeacher(Teacher):
     key: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        parts = urllib.parse.urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urllib.parse.urlsplit(self.url)
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # of the port, or of an address of IPv6
+            is_address = False
+        if not is_address or NOT_SENDABLE.search(self.url):
             raise UsageError(f"--teacher-url: {printable(self.url)}: an address such as https://HOST/v1 is expected")
         if parts.username or parts.password:
             raise UsageError(f"--teacher-url: has a password; set {KEY_VARIABLE} instead, which no message shows")
-        if self.key and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        if NOT_SENDABLE.search(self.key):
+            raise UsageError(f"{KEY_VARIABLE}: has spaces or other characters that no key has; set it again")
+        if self.key and parts.scheme == "http" and not self.is_local:
             raise UsageError(
                 f"--teacher-url: {KEY_VARIABLE} would be sent to {parts.hostname} without encryption; give an https "
                 f"address, or unset {KEY_VARIABLE}"
             )
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether the server is on this machine."""
+        return urllib.parse.urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
 
     @property
     def host(self) -> str:
@@ -238,9 +251,11 @@ class ChatTeacher(Teacher):
             except urllib.error.HTTPError as error:
                 status, wait = error.code, error.headers.get("Retry-After", "")
                 problem = f"status {status}"
+                said = str(error.reason)
+                with error, suppress(OSError, http.client.HTTPException):  # the status says enough
+                    said = " ".join(error.read(2000).decode(errors="replace").split())
                 if status not in RETRIED:
                     remedy = f"; {KEY_VARIABLE} is the key" if status in (401, 403) else ""
-                    said = " ".join(error.read(2000).decode(errors="replace").split())
                     raise UsageError(f"{what} {problem}: {printable(said, 300)}{remedy}") from error
             except (http.client.HTTPException, OSError) as error:  # URLError among them
                 problem, wait = printable(str(error) or type(error).__name__, 200), ""
@@ -259,14 +274,16 @@ class ChatTeacher(Teacher):
             ) from error
         if not isinstance(content, str):
             raise DataError(f"{what} an answer without text")
-        return content
+        return content.encode(errors="replace").decode()  # JSON may have half of a surrogate pair, and UTF-8 not
 
     def _post(self, body: bytes, limit: int) -> bytes:
         headers = {"Content-Type": "application/json", "User-Agent": f"mtkit/{__version__}"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
         request = urllib.request.Request(f"{self.url.rstrip('/')}/chat/completions", body, headers)
-        opener = urllib.request.build_opener(_NoRedirects)
+        # A proxy of the environment would get the key, too, where this machine is asked without encryption.
+        proxies = [urllib.request.ProxyHandler({})] if self.is_local else []
+        opener = urllib.request.build_opener(_NoRedirects, *proxies)
         end, answer = time.monotonic() + self.timeout, b""
         with opener.open(request, timeout=self.timeout) as response:
             while len(answer) <= limit and (part := response.read1(1 << 16)):

@@ -63,6 +63,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.statuses: list[int] = []
         self.answer: bytes | None = None
+        self.promised = 0  # bytes that the answer announces and does not send
         self.requests: list[tuple[str, dict[str, Any], str]] = []
 
     @property
@@ -84,11 +85,15 @@ class Handler(BaseHTTPRequestHandler):
         content = json.dumps({"choices": [{"message": {"content": f" {text}\n"}}]}).encode()
         content = self.server.answer or (content if status == 200 else b'{"error": "no \x1b[31m"}')
         self.send_response(status)
-        self.send_header("Content-Length", str(len(content)))
+        if self.server.promised:
+            content = b""
+        self.send_header("Content-Length", str(len(content) + self.server.promised))
         if status in (301, 302, 307):
             self.send_header("Location", "/elsewhere")
         self.end_headers()
         self.wfile.write(content)
+        self.wfile.flush()
+        time.sleep(1 if self.server.promised else 0)
 
 
 @pytest.fixture
@@ -155,6 +160,26 @@ def test_answers_of_other_servers(server: Server, answer: bytes) -> None:
         hyps(chat(server), ["a dog"])
 
 
+def test_half_a_character_of_a_server_is_replaced(server: Server) -> None:
+    server.answer = b'{"choices": [{"message": {"content": "a \\ud800 b"}}]}'
+    assert hyps(chat(server), ["a dog"]) == ["a ? b"]
+
+
+def test_a_server_that_refuses_without_saying_why(server: Server) -> None:
+    server.statuses, server.promised = [400], 10
+    with pytest.raises(UsageError, match="status 400: Bad Request"):
+        hyps(chat(server, timeout=0.2), ["a dog"])
+
+
+def test_a_server_of_this_machine_is_asked_without_a_proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, server.url)
+    other = ChatTeacher(url="http://127.0.0.1:9/v1", model="m", languages=("German", "English"), key="secret")
+    with pytest.raises(ReadWriteError):
+        hyps(other, ["a dog"])
+    assert not server.requests
+
+
 def test_no_server(server: Server) -> None:
     teacher = chat(server)
     server.shutdown()
@@ -170,6 +195,9 @@ def test_no_server(server: Server) -> None:
         ("host/v1", "an address such as"),
         ("https://user:word@host/v1", "has a password"),
         ("http://host/v1", "without encryption"),
+        ("http://[::1", "an address such as"),
+        ("https://host:port/v1", "an address such as"),
+        ("https://host/a b", "an address such as"),
     ],
 )
 def test_addresses_that_are_refused(url: str, problem: str) -> None:
@@ -177,5 +205,8 @@ def test_addresses_that_are_refused(url: str, problem: str) -> None:
         ChatTeacher(url=url, model="m", languages=("German", "English"), key="secret")
     assert "secret" not in f"{error.value}"
     assert "word@" not in f"{error.value}"
+    with pytest.raises(UsageError, match="OPENAI_API_KEY: has spaces") as error:
+        ChatTeacher(url="https://host/v1", model="m", languages=("a", "b"), key="secret\nsecret")
+    assert "secret" not in f"{error.value}"
     local = ChatTeacher(url="http://localhost:1/v1", model="m", languages=("a", "b"), key="secret")
     assert "secret" not in f"{local!r} {local.settings()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,7 +24,8 @@ from mtkit.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from mtkit.pipeline.synthetic_text import SpecLike
+    from mtkit.pipeline.synthetic_text import AnyTeacher
+    from mtkit.translate.teachers import ChatTeacher
 
 
 def backtranslate(
@@ -45,8 +47,11 @@ def backtranslate(
         typer.Option("--round-trip", metavar="MODEL", help="Translate back, and keep the most similar pairs."),
     ] = None,
     keep: Annotated[
-        float, typer.Option("--keep", min=0.01, max=1.0, metavar="SHARE", help="Of --round-trip: share that is kept.")
-    ] = 0.9,
+        float | None,
+        typer.Option(
+            "--keep", min=0.01, max=1.0, metavar="SHARE", help="Of --round-trip: share that is kept (default: 0.9)."
+        ),
+    ] = None,
     teacher_command: Annotated[
         str | None,
         typer.Option("--teacher-command", metavar="COMMAND", help="Shell command that translates stdin to stdout."),
@@ -98,8 +103,8 @@ def backtranslate(
         )
     text = Path(words[-1])
     before = parse_prefix(tag, prefix, src_lang, tgt_lang)
-    search = SearchOptions(beam_size=beam_size, sample=sample, seed=seed, settings=settings)
-    overrides = search.overrides()
+    seed_of_search = None if noise and sample is None else seed
+    overrides = SearchOptions(beam_size=beam_size, sample=sample, seed=seed_of_search, settings=settings).overrides()
     unused = {
         "--teacher-model": teacher_url is None and teacher_model is not None,
         "--yes": teacher_url is None and yes,
@@ -107,23 +112,29 @@ def backtranslate(
         "--tag or --prefix": bool(teachers) and (tag or prefix) is not None,
         "--src-lang and --tgt-lang": teacher_command is not None and (src_lang or tgt_lang) is not None,
         "--beam-size, --sample and --set": bool(teachers) and bool(overrides),
+        "--keep": round_trip is None and keep is not None,
         "--noise": forward and noise,
+        "--compute-type, --device, --threads and --workers": bool(teachers)
+        and round_trip is None
+        and (compute_type != "auto" or any(each is not None for each in (device, threads, workers))),
     }
     if wrong := [name for name, is_wrong in unused.items() if is_wrong]:
         raise UsageError(f"backtranslate: {wrong[0]}: has no effect here; omit it (mtkit backtranslate --help)")
     require_regular_file(text)
 
     from mtkit.cli.printing import is_terminal, print_notes, print_results, terminal
-    from mtkit.pipeline.synthetic_text import SyntheticText
+    from mtkit.corpus.config import SOURCE, TARGET
+    from mtkit.model_folder.folder import find_model, read_metadata
+    from mtkit.pipeline.synthetic_text import SyntheticText, prefix_between
     from mtkit.text.lines import count_lines
     from mtkit.translate.load import TranslatorSpec
     from mtkit.translate.output import TranslationProgress
-    from mtkit.translate.teachers import ChatTeacher, CommandTeacher
+    from mtkit.translate.teachers import CommandTeacher
     from mtkit.translate.translation import TranslationOptions
 
     timeout = {} if teacher_timeout is None else {"timeout": teacher_timeout}
     load = partial(TranslatorSpec, compute_type=compute_type, device=device, threads=threads)
-    teacher: SpecLike
+    teacher: AnyTeacher
     if teacher_command is not None:
         teacher = CommandTeacher(command=teacher_command, **timeout)
     elif teacher_url is not None:
@@ -131,6 +142,13 @@ def backtranslate(
     else:
         options = TranslationOptions(source_prefix=before)
         teacher = load(models=[Path(words[0])], search_overrides=overrides, options=options)
+    back = None
+    if round_trip is not None:
+        options = TranslationOptions()
+        if not teachers:  # whose languages are known
+            source, target = read_metadata(find_model(Path(words[0]))).direction(before)
+            options = TranslationOptions(source_prefix=prefix_between(round_trip, target, source))
+        back = load(models=[round_trip], options=options)
     with TranslationProgress(terminal(), is_terminal=is_terminal(), count_lines=partial(count_lines, text)) as progress:
         synthetic = SyntheticText(
             text=text,
@@ -138,17 +156,15 @@ def backtranslate(
             teacher=teacher,
             is_target=not forward,
             noise_seed=(1 if seed is None else seed) if noise else None,
-            round_trip=None if round_trip is None else load(models=[round_trip]),
-            keep=keep,
-            flush_every=None if teacher_url is None else ChatTeacher.flush_every,
-            num_workers=1 if teachers else workers,
+            round_trip=back,
+            keep=0.9 if keep is None else keep,
+            num_workers=workers,
             reports=[progress.add],
         )
-        is_current = synthetic.is_current()
-        sentence = "unchanged" if is_current else synthetic.make()
+        sentence = "unchanged" if synthetic.is_current() else synthetic.make()
     print_notes([sentence])
-    source, target = output / "source.txt", output / "target.txt"
-    print_results([], notes=[f"to train on it, add to corpus.train: {{src: {source}, tgt: {target}}}"])
+    pair = json.dumps({"src": str(output / SOURCE), "tgt": str(output / TARGET)}, ensure_ascii=False)
+    print_results([], notes=[f"to train on it, add to corpus.train: {pair}"])
 
 
 def _chat_teacher(
@@ -159,7 +175,7 @@ def _chat_teacher(
     *,
     yes: bool,
     timeout: float = 60.0,
-) -> SpecLike:
+) -> ChatTeacher:
     """The server that translates, once the user agrees to what will be sent to it.
 
     Raises:
@@ -178,7 +194,7 @@ def _chat_teacher(
             "backtranslate: --teacher-url needs --teacher-model NAME, and the languages of the request: --src-lang and "
             "--tgt-lang, such as German and English"
         )
-    key = os.environ.get(KEY_VARIABLE, "")
+    key = os.environ.get(KEY_VARIABLE, "").strip()
     teacher = ChatTeacher(url=url, model=model, languages=(source, target), key=key, timeout=timeout)
     lines = [len(line.encode()) for line in read_lines(text) if line.strip()]
     sent = f"{len(lines):,} requests with {sum(lines):,} bytes of text, about {sum(lines) // 4:,} tokens"
