@@ -235,6 +235,44 @@ ValidFiles = Annotated[
 TestFiles = Annotated[
     tuple[Path, Path] | None, typer.Option("--test", metavar="SRC TGT", help="Test set (default: split).")
 ]
+ParallelText = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SRC TGT|FILE|RECIPE [key=value]...",
+        help="Two text files, line by line; one file with both sides, such as .tsv or .tmx; or a recipe.",
+        autocompletion=complete_recipe,
+    ),
+]
+HeldOutValid = Annotated[
+    tuple[Path, Path] | None, typer.Option("--valid", metavar="SRC TGT", help="Set that is held out.")
+]
+HeldOutTest = Annotated[
+    tuple[Path, Path] | None, typer.Option("--test", metavar="SRC TGT", help="Set that is held out.")
+]
+
+
+def is_recipe_of_text(command: str, words: list[str], options: Iterable[object]) -> bool:
+    """Return whether `ParallelText` is a recipe.
+
+    Args:
+        options: values of --src-lang, --tgt-lang, --valid and --test.
+
+    Raises:
+        UsageError: there are more than two files; or it is a recipe, and one of the options is given.
+    """
+    from mtkit.recipe.paths import RECIPE_SUFFIXES, builtin_files
+
+    is_recipe = Path(words[0]).suffix in RECIPE_SUFFIXES or words[0] in builtin_files("recipe")
+    if not is_recipe and len(words) > 2:
+        raise UsageError(
+            f"{command}: {len(words)} files; give a source and its translation, or one file with both sides"
+        )
+    if is_recipe and any(options):
+        raise UsageError(
+            f"{command}: a recipe names its languages and sets; omit --src-lang, --tgt-lang, --valid and --test"
+        )
+    return is_recipe
+
 
 # a model
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder or run folder.")]

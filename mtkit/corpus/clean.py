@@ -1,7 +1,7 @@
 """Removal of faulty pairs from parallel text: filters judge all pairs, and what is kept stays as it is, in its order.
 
-The text is read three times: for a sample, from which filters learn what is usual; for the filters; and for the
-output. Memory holds four bytes a pair, and what filters of the whole text need.
+The text is read for its number of pairs; for a sample, from which filters learn what is usual; for the filters; and for
+the output. Memory holds four bytes a pair, and what filters of the whole text need.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,8 +31,8 @@ from mtkit.text.lines import COMPRESSION_SUFFIXES, check_line_counts
 
 NUM_PLACES, NUM_SHOWN = 100, 3  # of a filter in JSON, and for people
 REJECTED, FLAGGED, REPORT = "rejected.jsonl", "flagged.jsonl", "report.json"
-_KEEP_BYTES = "surrogateescape"
-SUSPICIOUS = 0.2  # share of pairs that one filter removes, from which on it is said
+MUCH = 0.2  # share of pairs with one fault that clean and noisy corpora hardly reach: a filter may be wrong there
+_COMPRESSION = re.compile(f"({'|'.join(map(re.escape, COMPRESSION_SUFFIXES))})+$")
 
 
 @dataclass
@@ -48,10 +48,10 @@ class FilterResult:
     kind: str
     what: str
     weight: float
-    count: int
-    alone: int
-    places: list[str]
-    details: list[str]
+    count: int = 0
+    alone: int = 0
+    places: list[str] = field(default_factory=list)
+    details: list[str] = field(default_factory=list)
 
     def sentence(self, pairs: int) -> str:
         """The result in one line."""
@@ -74,7 +74,7 @@ class CleanReport:
     pairs: int
     removed: int
     filters: list[FilterResult]
-    train: list[dict[str, Any]]
+    train: list[dict[str, Any]] = field(default_factory=list)
 
     def lines(self) -> list[str]:
         """The report for people: a line for each filter that found something."""
@@ -85,9 +85,9 @@ class CleanReport:
         results = sorted(self.filters, key=lambda each: (each.weight, -each.count))
         lines += [each.sentence(self.pairs) for each in results if each.count]
         lines += [
-            f"look at what was removed as {each.kind}: {each.count / self.pairs:.0%} of the text is much for a fault"
+            f"{each.count / self.pairs:.0%} of the pairs are removed as {each.kind}, which is much: look at them"
             for each in results
-            if each.weight == 0 and each.count > SUSPICIOUS * self.pairs
+            if each.weight == 0 and each.count > MUCH * self.pairs
         ]
         if len(self.train) > 1:
             keys = (", ".join(f"{key}: {value}" for key, value in each.items()) for each in self.train)
@@ -100,29 +100,34 @@ class CleanReport:
 
 
 class TextCleaner:
-    """The filters of one parallel text.
+    """The filters of one parallel text: `judge` finds the faults, and `write` the text without them.
 
     Args:
         configs: the filters, in any order.
         context: lines of valid and test, and how models score pairs; languages are those of the text.
+
+    Attributes:
+        faults: [N] the filters that found a fault in each pair, one bit each.
     """
 
     def __init__(self, text: ParallelInput, configs: Sequence[FilterConfig], context: Context) -> None:
         self._text, self._configs = text, configs
         self._context = context._replace(langs=text.langs)
-        self._places: list[list[tuple[str, str]]] = [[] for _ in configs]
-        self._weights = np.array([config.weight for config in configs])
+        self._results = [FilterResult(config.kind, config.what, config.weight) for config in configs]
+        self._state = self._current_state()
+        self.faults: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
 
-    def __call__(self, folder: Path) -> CleanReport:
-        """Judge all pairs and write the files of the result into an existing folder.
+    def judge(self) -> CleanReport:
+        """Find the faults of all pairs.
 
         Raises:
             DataError: the numbers of lines differ, there are none, all are removed, or a file changed meanwhile.
             MissingInputError, ReadWriteError, MissingExtraError: as `lenient_lines`.
-            OSError: the disk is full.
         """
-        before = self._state()
-        pairs = self._count()
+        if self._text.files:
+            pairs = check_line_counts(*self._text.files)
+        else:
+            pairs = sum(1 for _ in self._text.read(lambda *place: None))
         filters: list[Filter] = [construct(config) for config in self._configs]
         sample = self._sample(pairs)
         for each, config in zip(filters, self._configs, strict=True):
@@ -130,35 +135,41 @@ class TextCleaner:
             if config.weight == 0 and not each.is_late:  # later filters learn from what earlier ones keep
                 sample = sample.without({fault.row for fault in each.find(sample)})
         del sample
-        faults = self._judge(filters, pairs)
-        weights = self._weights_of(faults)
-        if not weights.any():
-            raise DataError(f"{self._text.names[0]}: all {count_of(pairs, 'pair')} have faults; see mtkit check")
-        train = self._write(folder, faults, weights)
-        if self._state() != before:
-            raise self._changed()
-        report = CleanReport(self._name(), pairs, int((weights == 0).sum()), self._results(faults), train)
-        write_json(folder / REPORT, report.as_json())
+        self._find(filters, pairs)
+        self._require_unchanged()
+        for index, result in enumerate(self._results):
+            result.count = int((self.faults & np.uint32(1 << index) > 0).sum())
+            result.alone = int((self.faults == np.uint32(1 << index)).sum())
+        src, tgt = self._text.names
+        name = src if src == tgt else f"{src} and {tgt}"
+        report = CleanReport(name, pairs, int((self.weights == 0).sum()), self._results)
+        if report.removed == pairs:
+            found = ", ".join(
+                f"{each.what} ({each.count:,})" for each in self._results if each.count and not each.weight
+            )
+            raise DataError(f"{name}: all {count_of(pairs, 'pair')} have faults: {', '.join(found)}")
         return report
 
-    def _changed(self) -> DataError:
-        return DataError(f"{self._name()}: changed while they were read; clean them when they are complete")
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """[N] the lowest weight of the filters that found a fault in each pair; 1 without faults."""
+        weights = np.ones(len(self.faults), dtype=np.float32)
+        for index, config in enumerate(self._configs):
+            has_fault = self.faults & np.uint32(1 << index) > 0
+            weights[has_fault] = np.minimum(weights[has_fault], config.weight)
+        return weights
 
-    def _name(self) -> str:
-        src, tgt = self._text.names
-        return src if src == tgt else f"{src} and {tgt}"
-
-    def _state(self) -> list[tuple[int, int]]:
+    def _current_state(self) -> list[tuple[int, int]]:
         states = []
         for path in map(Path, dict.fromkeys(self._text.names)):
             with translate_read_errors(path):
                 states.append((path.stat().st_size, path.stat().st_mtime_ns))
         return states
 
-    def _count(self) -> int:
-        if self._text.files:
-            return check_line_counts(*self._text.files)
-        return sum(1 for _ in self._text.read(lambda *place: None))
+    def _require_unchanged(self, *, is_complete: bool = True) -> None:
+        if not is_complete or self._current_state() != self._state:
+            names = " and ".join(dict.fromkeys(self._text.names))
+            raise DataError(f"{names}: changed while they were read; clean them when they are complete")
 
     def _sample(self, pairs: int) -> PairBlock:
         rows = sample_rows(pairs)
@@ -186,75 +197,61 @@ class TextCleaner:
             yield PairBlock(np.arange(start, end), [src for src, _ in pairs], [tgt for _, tgt in pairs], ours)
             start = end
 
-    def _judge(self, filters: Sequence[Filter], pairs: int) -> NDArray[np.uint32]:
-        """[N] the filters that found a fault in each pair, one bit each."""
-        faults = np.zeros(pairs, dtype=np.uint32)
+    def _find(self, filters: Sequence[Filter], pairs: int) -> None:
+        self.faults = np.zeros(pairs, dtype=np.uint32)
         end = 0
         for block in self._blocks():
-            end += len(block)
+            start, end = end, end + len(block)
             if end > pairs:
                 break
             for index, each in enumerate(filters):
                 for fault in each.find(block):
-                    faults[block.numbers[fault.row]] |= np.uint32(1 << index)
-                    self._add_place(index, int(block.numbers[0]), fault)
-        if end != pairs:
-            raise self._changed()
+                    self._add(index, start + fault.row, fault)
+        self._require_unchanged(is_complete=end == pairs)
         for index, each in enumerate(filters):
-            for number in (late := each.find_late(self._weights_of(faults) > 0))[:NUM_PLACES]:
-                self._add_place(index, int(number), Fault(0))
-            faults[late] |= np.uint32(1 << index)
-        return faults
+            late = each.find_late(self.weights > 0)
+            for number in late[:NUM_PLACES].tolist():
+                self._add(index, number, Fault(0))
+            self.faults[late] |= np.uint32(1 << index)
 
-    def _add_place(self, index: int, start: int, fault: Fault) -> None:
-        if len(self._places[index]) < NUM_PLACES:
-            self._places[index].append((self._text.place(fault.side, start + fault.row), fault.detail))
+    def _add(self, index: int, number: int, fault: Fault) -> None:
+        """Record a fault that a filter found in a pair, at the first of the sides that have it."""
+        result, bit = self._results[index], np.uint32(1 << index)
+        if len(result.places) < NUM_PLACES and not self.faults[number] & bit:
+            result.places.append(self._text.place(fault.side, number))
+            result.details.append(fault.detail)
+        self.faults[number] |= bit
 
-    def _weights_of(self, faults: NDArray[np.uint32]) -> NDArray[np.float32]:
-        """[N] the lowest weight of the filters that found something."""
-        weights = np.ones(len(faults), dtype=np.float32)
-        for index, weight in enumerate(self._weights):
-            has_fault = faults & np.uint32(1 << index) > 0
-            weights[has_fault] = np.minimum(weights[has_fault], weight)
-        return weights
+    def write(self, report: CleanReport, folder: Path) -> CleanReport:
+        """Write the kept lines of each weight, the rejected and flagged ones with all reasons, and the report.
 
-    def _results(self, faults: NDArray[np.uint32]) -> list[FilterResult]:
-        results = []
-        for index, config in enumerate(self._configs):
-            count = int((faults & np.uint32(1 << index) > 0).sum())
-            alone = int((faults == np.uint32(1 << index)).sum())
-            places, details = ([each[part] for each in self._places[index]] for part in (0, 1))
-            results.append(FilterResult(config.kind, config.what, config.weight, count, alone, places, details))
-        return results
+        Args:
+            report: of `judge`; `corpus.train` of the kept lines is added to it.
+            folder: exists.
 
-    def _write(self, folder: Path, faults: NDArray[np.uint32], weights: NDArray[np.float32]) -> list[dict[str, Any]]:
-        """Write the kept lines of each weight, the rejected ones with all reasons, and the flagged ones.
-
-        Returns:
-            `corpus.train` of a recipe for the kept lines.
+        Raises:
+            DataError: a file changed since it was judged.
+            OSError: the disk is full.
         """
-        kinds = [config.kind for config in self._configs]
-        names = output_names(self._text)
+        names, weights = output_names(self._text), self.weights
         values, counts = np.unique(weights[weights > 0], return_counts=True)
-        train: list[dict[str, Any]] = []
         outputs: dict[float, list[BinaryIO]] = {}
         with ExitStack() as stack:
             for weight, count in zip(values[::-1].tolist(), counts[::-1].tolist(), strict=True):
                 part = f"weight-{weight:g}/" if weight < 1 else ""
                 (folder / part).mkdir(exist_ok=True)
-                paths = [folder / part / name for name in names]
-                outputs[weight] = [stack.enter_context(path.open("wb")) for path in paths]
+                outputs[weight] = [stack.enter_context((folder / part / name).open("wb")) for name in names]
                 files: dict[str, Any] = {side: part + name for side, name in zip(SIDES, names, strict=True)}
                 share = {"weight": round(weight * count, 6)} if len(values) > 1 else {}
-                train.append({**files, **share})
+                report.train.append({**files, **share})
             rejected, flagged = (stack.enter_context((folder / name).open("wb")) for name in (REJECTED, FLAGGED))
             lines = dict.fromkeys(outputs, 0)
-            for number, pair in enumerate(islice(self._text.read_bytes(), len(faults))):
-                reasons = [kind for index, kind in enumerate(kinds) if faults[number] >> np.uint32(index) & 1]
+            for number, pair in enumerate(islice(self._text.read_bytes(), len(weights))):
+                reasons = [each.kind for index, each in enumerate(self._configs) if self.faults[number] >> index & 1]
                 weight = float(weights[number])
                 if weight == 0:
                     texts: dict[str, Any] = {
-                        side: line.decode(errors=_KEEP_BYTES) for side, line in zip(SIDES, pair, strict=True)
+                        side: line.decode(errors="surrogateescape") for side, line in zip(SIDES, pair, strict=True)
                     }
                     rejected.write(_json_line({"line": number + 1, "reasons": reasons, **texts}))
                     continue
@@ -264,23 +261,21 @@ class TextCleaner:
                 if reasons:
                     where = {"line": lines[weight], "weight": round(weight, 6), "of": number + 1}
                     flagged.write(_json_line({**where, "reasons": reasons}))
-        return train
+        self._require_unchanged()
+        write_json(folder / REPORT, report.as_json())
+        return report
 
 
 def _json_line(content: dict[str, Any]) -> bytes:
     """A line of JSON; lone surrogates, which stand for bytes that are not UTF-8, as escapes."""
-    text = json.dumps(content, ensure_ascii=False)
-    return re.sub(r"[\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text).encode() + b"\n"
+    return json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
 
 
 def output_names(text: ParallelInput) -> tuple[str, str]:
     """The names of the cleaned files: those of the input without suffixes of compression, or NAME.src and NAME.tgt."""
-    src, tgt = (Path(name).name for name in text.names)
-    while any(src.endswith(suffix) for suffix in COMPRESSION_SUFFIXES):
-        src = src.rpartition(".")[0]
-    while any(tgt.endswith(suffix) for suffix in COMPRESSION_SUFFIXES):
-        tgt = tgt.rpartition(".")[0]
-    if src == tgt:
-        codes = [code or side for code, side in zip(text.langs, ("src", "tgt"), strict=True)]
-        src, tgt = (f"{src}.{code}" for code in (codes if codes[0] != codes[1] else ["src", "tgt"]))
+    src, tgt = (_COMPRESSION.sub("", Path(name).name) for name in text.names)
+    if src == tgt or {src, tgt} & {REJECTED, FLAGGED, REPORT}:
+        codes = [code or side for code, side in zip(text.langs, SIDES, strict=True)]
+        src_code, tgt_code = codes if codes[0] != codes[1] else SIDES
+        src, tgt = f"{src}.{src_code}", f"{tgt}.{tgt_code}"
     return src, tgt

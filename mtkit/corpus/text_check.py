@@ -26,9 +26,8 @@ from mtkit.corpus.filters.config import (
     RatioFilterConfig,
     RepetitionFilterConfig,
 )
-from mtkit.corpus.filters.duplicates import DuplicateFilter
+from mtkit.corpus.filters.duplicates import DuplicateFilter, NearDuplicateFilter
 from mtkit.corpus.filters.filter import Filter, PairBlock
-from mtkit.corpus.filters.near_duplicates import NearDuplicateFilter
 from mtkit.corpus.language_groups import (
     GROUP,
     LINE_START,

@@ -15,6 +15,7 @@ from mtkit.documents.pairs import read_pairs
 from mtkit.documents.reading import Report
 from mtkit.errors import UsageError
 from mtkit.io.files import require_regular_file
+from mtkit.text.lines import check_line_counts
 
 Langs = tuple[str | None, str | None]
 Pair = tuple[Path, Path]
@@ -32,13 +33,13 @@ def check_files(files: Sequence[Path], langs: Langs, held_out: Sequence[Pair], n
         UsageError: the document has no pairs of these languages, or cannot have any.
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `TextCheck` and `read_pairs`.
     """
-    for path in (*files, *chain.from_iterable(held_out)):
-        require_regular_file(path)
     return TextCheck(open_text(files, langs, notify), held_out_text(held_out))()
 
 
 def open_text(files: Sequence[Path], langs: Langs, notify: Report) -> ParallelInput:
-    """Two files of lines, or one document with both sides."""
+    """Two files of lines, or one document with both sides; arguments and errors as `check_files`."""
+    for path in files:
+        require_regular_file(path)
     return _document(files[0], langs, notify) if len(files) == 1 else ParallelInput.of_files(files[0], files[1], langs)
 
 
@@ -48,8 +49,20 @@ def held_out_of(corpus: CorpusConfig) -> list[Pair]:
     return [(each.src, each.tgt) for each in sets if isinstance(each, ParallelFiles)]
 
 
+def text_of(corpus: CorpusConfig, files: TrainParallelFiles | ParallelFiles) -> ParallelInput:
+    """A pair of files of a recipe; a tag or prefix may name another language than the recipe, which is then unknown."""
+    is_stated = files.tag is None and files.prefix is None
+    return ParallelInput.of_files(files.src, files.tgt, corpus.languages_of(files) if is_stated else (None, None))
+
+
 def held_out_text(files: Sequence[Pair]) -> HeldOutText | None:
-    """The lines of valid and test; None without files."""
+    """The lines of valid and test; None without files.
+
+    Raises:
+        DataError, MissingInputError, ReadWriteError, MissingExtraError: as `check_line_counts` and `read_lines`.
+    """
+    for each in files:
+        check_line_counts(*each)
     return HeldOutText(chain.from_iterable(read_lines_of(*each) for each in files)) if files else None
 
 
@@ -77,13 +90,7 @@ def check_recipe(corpus: CorpusConfig) -> Iterator[CheckReport]:
     Raises:
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `TextCheck`.
     """
-    held_out = [each for each in (*corpus.valid_sets, *corpus.test.values()) if isinstance(each, ParallelFiles)]
-    train = [each for each in corpus.train if isinstance(each, TrainParallelFiles)]
     known = held_out_text(held_out_of(corpus))
-    checked: list[TrainParallelFiles | ParallelFiles] = [*train, *held_out]
-    for files in checked:
-        # a tag may name the language
-        is_stated = files.tag is None and files.prefix is None
-        langs = corpus.languages_of(files) if is_stated else (None, None)
-        text = ParallelInput.of_files(files.src, files.tgt, langs)
-        yield TextCheck(text, known if isinstance(files, TrainParallelFiles) else None)()
+    for files in (*corpus.train, *corpus.valid_sets, *corpus.test.values()):
+        if isinstance(files, TrainParallelFiles | ParallelFiles):
+            yield TextCheck(text_of(corpus, files), known if isinstance(files, TrainParallelFiles) else None)()

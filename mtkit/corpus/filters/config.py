@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from mtkit.config import Limits, config
 
+Weight = Annotated[float, Limits(ge=0, le=1)]
 MIN_LETTERS_OF_LINE = 20  # lines of the corpora with as many: none of 9,000 is taken for another language
 
 
@@ -23,7 +24,7 @@ class FilterConfigBase:
     what: ClassVar[str]
     # Weight in training of the pairs that have the fault: 0 removes them, 1 only flags them. Pairs with several faults
     # have the lowest of the weights. Default: 0 where clean corpora hardly have the fault, 1 otherwise.
-    weight: Annotated[float, Limits(ge=0, le=1)] = 0.0
+    weight: Weight = 0.0
 
 
 @config
@@ -31,7 +32,7 @@ class EmptyFilterConfig(FilterConfigBase):
     """Pairs with a blank side."""
 
     kind: Literal["empty"] = "empty"
-    builds: ClassVar[str] = "corpus.filters.empty:EmptyFilter"
+    builds: ClassVar[str] = "corpus.filters.pair:EmptyFilter"
     what: ClassVar[str] = "one side is empty"
 
 
@@ -40,7 +41,7 @@ class LengthFilterConfig(FilterConfigBase):
     """Pairs with a long side."""
 
     kind: Literal["length"] = "length"
-    builds: ClassVar[str] = "corpus.filters.length:LengthFilter"
+    builds: ClassVar[str] = "corpus.filters.pair:LengthFilter"
     what: ClassVar[str] = "one side is longer than a sentence"
     # Largest number of characters of a side. Default: hardly any sentence is longer, and preprocessing drops lines of
     # more than 256 tokens in any case.
@@ -52,7 +53,7 @@ class RatioFilterConfig(FilterConfigBase):
     """Pairs whose lengths differ more than usual in this text."""
 
     kind: Literal["odd_lengths"] = "odd_lengths"
-    builds: ClassVar[str] = "corpus.filters.ratio:RatioFilter"
+    builds: ClassVar[str] = "corpus.filters.pair:RatioFilter"
     what: ClassVar[str] = "the lengths differ much more than usual"
     # Ratio of the lengths in characters, relative to the median ratio of the text. Default: that of `mtkit check`;
     # clean corpora have it in 1 of 1,000 pairs.
@@ -64,7 +65,7 @@ class CharacterFilterConfig(FilterConfigBase):
     """Pairs with bytes that are not UTF-8, text that was decoded wrongly, or characters that are no text."""
 
     kind: Literal["characters"] = "characters"
-    builds: ClassVar[str] = "corpus.filters.characters:CharacterFilter"
+    builds: ClassVar[str] = "corpus.filters.pair:CharacterFilter"
     what: ClassVar[str] = "bytes or characters that are no text"
 
 
@@ -73,9 +74,9 @@ class MarkupFilterConfig(FilterConfigBase):
     """Pairs with HTML on one side alone."""
 
     kind: Literal["markup"] = "markup"
-    builds: ClassVar[str] = "corpus.filters.markup:MarkupFilter"
+    builds: ClassVar[str] = "corpus.filters.pair:MarkupFilter"
     what: ClassVar[str] = "HTML tags or entities on one side alone"
-    weight: Annotated[float, Limits(ge=0, le=1)] = 1.0
+    weight: Weight = 1.0
 
 
 @config
@@ -83,7 +84,7 @@ class CopyFilterConfig(FilterConfigBase):
     """Pairs whose sides are equal, apart from spaces and capitals."""
 
     kind: Literal["copies"] = "copies"
-    builds: ClassVar[str] = "corpus.filters.copies:CopyFilter"
+    builds: ClassVar[str] = "corpus.filters.pair:CopyFilter"
     what: ClassVar[str] = "both sides are equal"
     # Smallest number of words of a copy. Default: names, numbers and commands are translated by themselves; a sentence
     # of three words hardly ever is.
@@ -95,7 +96,7 @@ class RepetitionFilterConfig(FilterConfigBase):
     """Pairs of which a side repeats its words, as the output of a model that loops."""
 
     kind: Literal["repeated"] = "repeated"
-    builds: ClassVar[str] = "corpus.filters.repetition:RepetitionFilter"
+    builds: ClassVar[str] = "corpus.filters.pair:RepetitionFilter"
     what: ClassVar[str] = "a side repeats its words"
 
 
@@ -127,7 +128,7 @@ class LexiconFilterConfig(FilterConfigBase):
     """Pairs whose words are no translations of each other, by a lexicon of the text itself (IBM Model 1)."""
 
     kind: Literal["lexicon"] = "lexicon"
-    builds: ClassVar[str] = "corpus.filters.lexicon:LexiconFilter"
+    builds: ClassVar[str] = "corpus.filters.scores:LexiconFilter"
     what: ClassVar[str] = "the words are no translations of each other"
     # Probability that a pair is two random lines, from which on it has the fault; the share of such pairs in the text
     # is estimated. Default: what is more probably noise than not.
@@ -148,9 +149,9 @@ class NearDuplicateFilterConfig(FilterConfigBase):
     """Pairs that hardly differ from an earlier one (MinHash)."""
 
     kind: Literal["near_duplicates"] = "near_duplicates"
-    builds: ClassVar[str] = "corpus.filters.near_duplicates:NearDuplicateFilter"
+    builds: ClassVar[str] = "corpus.filters.duplicates:NearDuplicateFilter"
     what: ClassVar[str] = "the pair hardly differs from an earlier one"
-    weight: Annotated[float, Limits(ge=0, le=1)] = 1.0
+    weight: Weight = 1.0
     # Jaccard similarity of the pairs of neighbouring words of both sides, without signs and capitals. Default: two
     # words of twenty may differ. Of pairs with 0.9, 99% are found; of those with 0.8, 77%.
     min_similarity: Annotated[float, Limits(ge=0.5, le=1)] = 0.9
@@ -161,7 +162,7 @@ class HeldOutFilterConfig(FilterConfigBase):
     """Pairs of which a side is in valid or test, apart from spaces and capitals, as `mtkit new` leaves them out."""
 
     kind: Literal["leak"] = "leak"
-    builds: ClassVar[str] = "corpus.filters.held_out:HeldOutFilter"
+    builds: ClassVar[str] = "corpus.filters.pair:HeldOutFilter"
     what: ClassVar[str] = "a side is in valid or test"
 
 
@@ -170,9 +171,9 @@ class NumberFilterConfig(FilterConfigBase):
     """Pairs with a number of two digits or more on one side alone."""
 
     kind: Literal["numbers"] = "numbers"
-    builds: ClassVar[str] = "corpus.filters.numbers:NumberFilter"
+    builds: ClassVar[str] = "corpus.filters.pair:NumberFilter"
     what: ClassVar[str] = "numbers of one side are missing on the other"
-    weight: Annotated[float, Limits(ge=0, le=1)] = 1.0
+    weight: Weight = 1.0
 
 
 @config
@@ -180,9 +181,9 @@ class AddressFilterConfig(FilterConfigBase):
     """Pairs with an address of the web on one side alone."""
 
     kind: Literal["urls"] = "urls"
-    builds: ClassVar[str] = "corpus.filters.addresses:AddressFilter"
+    builds: ClassVar[str] = "corpus.filters.pair:AddressFilter"
     what: ClassVar[str] = "addresses of one side are missing on the other"
-    weight: Annotated[float, Limits(ge=0, le=1)] = 1.0
+    weight: Weight = 1.0
 
 
 @config
@@ -193,7 +194,7 @@ class CrossEntropyFilterConfig(FilterConfigBase):
     """
 
     kind: Literal["dual_cross_entropy"] = "dual_cross_entropy"
-    builds: ClassVar[str] = "corpus.filters.cross_entropy:CrossEntropyFilter"
+    builds: ClassVar[str] = "corpus.filters.scores:CrossEntropyFilter"
     what: ClassVar[str] = "two models find the pair improbable"
     # Model folder or run folder of the direction of the text.
     forward: Path
@@ -209,15 +210,15 @@ FilterConfig = (
     | LengthFilterConfig
     | RatioFilterConfig
     | CharacterFilterConfig
-    | MarkupFilterConfig
     | CopyFilterConfig
     | RepetitionFilterConfig
     | ScriptFilterConfig
     | LanguageFilterConfig
     | LexiconFilterConfig
+    | HeldOutFilterConfig
     | DuplicateFilterConfig
     | NearDuplicateFilterConfig
-    | HeldOutFilterConfig
+    | MarkupFilterConfig
     | NumberFilterConfig
     | AddressFilterConfig
     | CrossEntropyFilterConfig
@@ -226,20 +227,4 @@ FilterConfig = (
 
 def default_filters() -> list[FilterConfig]:
     """All filters that need no model, as `mtkit clean` uses them where no recipe states others."""
-    return [
-        EmptyFilterConfig(),
-        LengthFilterConfig(),
-        RatioFilterConfig(),
-        CharacterFilterConfig(),
-        CopyFilterConfig(),
-        RepetitionFilterConfig(),
-        ScriptFilterConfig(),
-        LanguageFilterConfig(),
-        LexiconFilterConfig(),
-        HeldOutFilterConfig(),
-        DuplicateFilterConfig(),
-        NearDuplicateFilterConfig(),
-        MarkupFilterConfig(),
-        NumberFilterConfig(),
-        AddressFilterConfig(),
-    ]
+    return [kind() for kind in get_args(FilterConfig) if kind is not CrossEntropyFilterConfig]

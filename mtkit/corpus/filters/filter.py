@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.corpus.filters.config import FilterConfigBase
 from mtkit.corpus.near_match import HeldOutText
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.sentence_alignment import TokenSide, hash_tokens
@@ -97,6 +98,9 @@ class Filter:
     """
 
     is_late: ClassVar[bool] = False
+
+    def __init__(self, config: FilterConfigBase) -> None:
+        """Take the keys of the filter; most have none but those of all filters."""
 
     def learn(self, sample: PairBlock, context: Context) -> None:
         """Take what is usual from at most 20,000 pairs that are spread over the text."""

@@ -96,6 +96,17 @@ def test_a_document_and_a_recipe(tmp_path: Path, texts: tuple[Path, Path], capsy
     assert "copies" in err
 
 
+@pytest.mark.parametrize("command", ["clean", "check"])
+def test_held_out_sides_of_different_length(
+    command: str, tmp_path: Path, texts: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test.de").write_text("eins\nzwei\n")
+    words = [*map(str, texts), "--test", *(str(tmp_path / f"test.{side}") for side in ("en", "de"))]
+    code = entry.execute([command, *words, *(["-o", str(tmp_path / "out")] if command == "clean" else [])])
+    assert code == 65
+    assert "test.de:2: line has no partner: " in capsys.readouterr().err
+
+
 def test_scores_of_two_models(
     tmp_path: Path,
     texts: tuple[Path, Path],
@@ -113,4 +124,6 @@ def test_scores_of_two_models(
     assert run(capsys, str(recipe), "-o", str(tmp_path / "all"))[0] == 0
     assert len((tmp_path / "all" / "a.de").read_text().splitlines()) == 6
     code, _, err = run(capsys, str(recipe), "-o", str(tmp_path / "none"), "corpus.filters.0.min_score=1")
-    assert (code, err) == (65, f"mtkit: error: {texts[0]}: all 6 pairs have faults; see mtkit check\n")
+    assert code == 65
+    assert err.startswith(f"mtkit: error: {texts[0]} and {texts[1]}: all 6 pairs have faults: ")
+    assert err.endswith("two models find the pair improbable (6)\n")

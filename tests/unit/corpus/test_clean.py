@@ -18,6 +18,7 @@ from mtkit.config import construct
 from mtkit.corpus import clean
 from mtkit.corpus.clean import CleanReport, TextCleaner
 from mtkit.corpus.filters.config import (
+    CharacterFilterConfig,
     CopyFilterConfig,
     CrossEntropyFilterConfig,
     DuplicateFilterConfig,
@@ -94,7 +95,8 @@ def run(
     output = folder / "clean"
     output.mkdir()
     text = ParallelInput.of_files(*write(folder, pairs))
-    return TextCleaner(text, default_filters() if filters is None else filters, Context(held_out=test))(output)
+    cleaner = TextCleaner(text, default_filters() if filters is None else filters, Context(held_out=test))
+    return cleaner.write(cleaner.judge(), output)
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:
@@ -191,6 +193,22 @@ def test_of_equal_pairs_one_that_is_kept_remains(tmp_path: Path) -> None:
     assert found == {"copies": (3, 3), "duplicates": (2, 2)}
 
 
+def test_a_pair_with_one_fault_on_both_sides_is_named_once(tmp_path: Path) -> None:
+    pairs = [(b"one \x01\xef\xbf\xbd", b"eins \x01"), (b"two", b"zwei")]
+    (result,) = run(tmp_path, pairs, [CharacterFilterConfig()]).filters
+    assert (result.count, result.places) == (1, [f"{tmp_path / 'a.en'}:1"])
+
+
+def test_inputs_named_like_the_files_of_the_result(tmp_path: Path) -> None:
+    paths = tmp_path / "rejected.jsonl", tmp_path / "report.json.gz"
+    for path in paths:
+        path.write_bytes(b"one\n\n")
+    clean_files(paths, (None, None), [], tmp_path / "clean", print)
+    assert (tmp_path / "clean" / "rejected.jsonl.src").read_bytes() == b"one\n"
+    assert (tmp_path / "clean" / "report.json.tgt").read_bytes() == b"one\n"
+    assert [each["line"] for each in json_lines(tmp_path / "clean" / "rejected.jsonl")] == [2]
+
+
 def test_weights_of_lines(tmp_path: Path) -> None:
     pairs = [(b"in 1987", b"im Jahr 1978"), (b"in 1987", b"im Jahr 1987"), (b"one two three", b"one two three")]
     report = run(tmp_path, [*pairs, pairs[1]], [NumberFilterConfig(weight=0.25), CopyFilterConfig(weight=0.5)])
@@ -260,7 +278,7 @@ def test_bad_input_is_refused_and_leaves_nothing(tmp_path: Path, monkeypatch: py
     refused(tmp_path, r"a\.en:2: line has no partner: .*a\.de has 1 line and this file 3")
     (tmp_path / "a.en").write_bytes(b"one\n" * 2)
     (tmp_path / "a.de").write_bytes(b"\n\n")
-    refused(tmp_path, "all 2 pairs have faults; see mtkit check")
+    refused(tmp_path, r"all 2 pairs have faults: one side is empty \(2\)")
     (tmp_path / "clean").mkdir()
     (tmp_path / "clean" / "mine").touch()
     refused(tmp_path, "clean: exists; delete it, or name another folder with -o", UsageError)
@@ -268,13 +286,13 @@ def test_bad_input_is_refused_and_leaves_nothing(tmp_path: Path, monkeypatch: py
 
 def test_a_file_that_changes_between_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, [(b"one", b"eins"), (b"two", b"zwei")])
-    judge = TextCleaner._judge
+    find = TextCleaner._find
 
     def change(self: TextCleaner, *args: Any) -> Any:
         (tmp_path / "a.en").write_bytes(b"one\n")
-        return judge(self, *args)
+        return find(self, *args)
 
-    monkeypatch.setattr(TextCleaner, "_judge", change)
+    monkeypatch.setattr(TextCleaner, "_find", change)
     refused(tmp_path, "changed while they were read; clean them when they are complete")
 
 

@@ -7,26 +7,25 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import JsonFile, RunDir, SrcLang, TgtLang, complete_recipe, forbid_overwriting_input
+from mtkit.cli.options import (
+    HeldOutTest,
+    HeldOutValid,
+    JsonFile,
+    ParallelText,
+    RunDir,
+    SrcLang,
+    TgtLang,
+    forbid_overwriting_input,
+    is_recipe_of_text,
+)
 
 
 def check(
-    words: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SRC TGT|FILE|RECIPE [key=value]...",
-            help="Two text files, line by line; one file with both sides, such as .tsv or .tmx; or a recipe.",
-            autocompletion=complete_recipe,
-        ),
-    ],
+    words: ParallelText,
     src_lang: SrcLang = None,
     tgt_lang: TgtLang = None,
-    valid: Annotated[
-        tuple[Path, Path] | None, typer.Option("--valid", metavar="SRC TGT", help="Set that is held out.")
-    ] = None,
-    test: Annotated[
-        tuple[Path, Path] | None, typer.Option("--test", metavar="SRC TGT", help="Set that is held out.")
-    ] = None,
+    valid: HeldOutValid = None,
+    test: HeldOutTest = None,
     preview: Annotated[
         int | None,
         typer.Option(
@@ -44,16 +43,9 @@ def check(
     With --preview nothing is checked: the first pairs of the training are shown with their tokens, tags and noise.
     """
     from mtkit.errors import UsageError
-    from mtkit.recipe.paths import RECIPE_SUFFIXES, builtin_files
 
     files = [Path(word) for word in words]
-    is_recipe = files[0].suffix in RECIPE_SUFFIXES or words[0] in builtin_files("recipe")
-    if not is_recipe and len(words) > 2:
-        raise UsageError(f"check: {len(words)} files; give a source and its translation, or one file with both sides")
-    if is_recipe and any((src_lang, tgt_lang, valid, test)):
-        raise UsageError(
-            "check: a recipe names its languages and sets; omit --src-lang, --tgt-lang, --valid and --test"
-        )
+    is_recipe = is_recipe_of_text("check", words, (src_lang, tgt_lang, valid, test))
     if preview is not None and not is_recipe:
         raise UsageError("check: --preview shows the training data of a recipe; name one, such as that of mtkit new")
     forbid_overwriting_input("check", json, files)

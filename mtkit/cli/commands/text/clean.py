@@ -7,29 +7,28 @@ from typing import Annotated
 
 import typer
 
-from mtkit.cli.options import JsonFile, SrcLang, TgtLang, complete_recipe, forbid_overwriting_input, non_empty_path
+from mtkit.cli.options import (
+    HeldOutTest,
+    HeldOutValid,
+    JsonFile,
+    ParallelText,
+    SrcLang,
+    TgtLang,
+    forbid_overwriting_input,
+    is_recipe_of_text,
+    non_empty_path,
+)
 
 
 def clean(
-    words: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SRC TGT|FILE|RECIPE [key=value]...",
-            help="Two text files, line by line; one file with both sides, such as .tsv or .tmx; or a recipe.",
-            autocompletion=complete_recipe,
-        ),
-    ],
+    words: ParallelText,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", parser=non_empty_path, help="New folder of the result.")
     ],
     src_lang: SrcLang = None,
     tgt_lang: TgtLang = None,
-    valid: Annotated[
-        tuple[Path, Path] | None, typer.Option("--valid", metavar="SRC TGT", help="Set that is held out.")
-    ] = None,
-    test: Annotated[
-        tuple[Path, Path] | None, typer.Option("--test", metavar="SRC TGT", help="Set that is held out.")
-    ] = None,
+    valid: HeldOutValid = None,
+    test: HeldOutTest = None,
     json: JsonFile = None,
 ) -> None:
     """Remove faulty pairs from parallel text.
@@ -38,17 +37,8 @@ def clean(
     lines, byte for byte and in order, the rejected ones with the reasons, and a report. Of a recipe, the training text
     is cleaned, by the filters of corpus.filters.
     """
-    from mtkit.errors import UsageError
-    from mtkit.recipe.paths import RECIPE_SUFFIXES, builtin_files
-
     files = [Path(word) for word in words]
-    is_recipe = files[0].suffix in RECIPE_SUFFIXES or words[0] in builtin_files("recipe")
-    if not is_recipe and len(words) > 2:
-        raise UsageError(f"clean: {len(words)} files; give a source and its translation, or one file with both sides")
-    if is_recipe and any((src_lang, tgt_lang, valid, test)):
-        raise UsageError(
-            "clean: a recipe names its languages and sets; omit --src-lang, --tgt-lang, --valid and --test"
-        )
+    is_recipe = is_recipe_of_text("clean", words, (src_lang, tgt_lang, valid, test))
     forbid_overwriting_input("clean", json, files)
 
     from mtkit.cli.printing import print_notes, print_results

@@ -1,4 +1,4 @@
-"""Pairs whose words are no translations of each other."""
+"""Filters of pairs that are no translations, by scores of a lexicon of the text, or of two models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.corpus.filters.config import LexiconFilterConfig
+from mtkit.corpus.filters.config import CrossEntropyFilterConfig, LexiconFilterConfig
 from mtkit.corpus.filters.filter import Context, Fault, Filter, PairBlock
 from mtkit.corpus.sentence_alignment import LineScorer, TokenSide
 
@@ -71,3 +71,27 @@ class LexiconFilter(Filter):
 def _share_below(ordered: NDArray[np.float32], values: NDArray[np.floating]) -> NDArray[np.float64]:
     """[M] the share of ordered values that are at most each of M values."""
     return np.asarray(np.searchsorted(ordered, values, "right") / len(ordered))
+
+
+class CrossEntropyFilter(Filter):
+    """Pairs whose score exp(-(|H1 - H2| + (H1 + H2) / 2)) is low."""
+
+    def __init__(self, config: CrossEntropyFilterConfig) -> None:
+        self._config = config
+        self._context = Context()
+
+    def learn(self, sample: PairBlock, context: Context) -> None:
+        """Take the function that scores pairs."""
+        self._context = context
+
+    def find(self, block: PairBlock) -> Iterator[Fault]:
+        """Pairs with a low score.
+
+        Raises:
+            MissingInputError, DamagedError: a model is missing or damaged.
+        """
+        forward = np.array(self._context.cross_entropies(self._config.forward, block.src, block.tgt))
+        backward = np.array(self._context.cross_entropies(self._config.backward, block.tgt, block.src))
+        scores = np.exp(-(np.abs(forward - backward) + (forward + backward) / 2))
+        for row in np.flatnonzero(scores < self._config.min_score):
+            yield Fault(int(row), 0, f"score {scores[row]:.3f}")
