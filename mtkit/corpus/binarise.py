@@ -5,7 +5,7 @@ A report counts the sentence pairs that cleaning dropped.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import compress
@@ -33,6 +33,7 @@ _EXPLANATIONS = {  # of the reasons for dropping a pair
     "empty": "one side is empty",
     "too_long": "one side exceeds cleaning.max_length",
     "ratio": "the length ratio exceeds cleaning.max_ratio",
+    "filters": "corpus.filters found a fault",
 }
 REASONS = tuple(_EXPLANATIONS)
 
@@ -52,6 +53,19 @@ def rejection_reasons(
     longest = np.maximum(src + prefixes[0], tgt + prefixes[1])
     rejected = (shorter == 0, longest > config.max_length, uneven)  # in the order of REASONS
     return np.select(rejected, range(len(rejected)), default=-1).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class PairSelection:
+    """The pairs of a text that `corpus.filters` keeps.
+
+    Attributes:
+        inputs: what the selection depends on besides the text, as JSON values.
+        is_kept: [lines of the files].
+    """
+
+    inputs: Mapping[str, Any]
+    is_kept: NDArray[np.bool_]
 
 
 @dataclass
@@ -120,6 +134,7 @@ def binarise(
     tokenizers: TokenizerPair,
     cleaning: CleaningConfig | None,
     *,
+    selection: PairSelection | None = None,
     prefixes: tuple[Sequence[int], Sequence[int]] = ((), ()),
     threads: int = 2,
 ) -> CleaningReport:
@@ -128,7 +143,8 @@ def binarise(
     Args:
         src: source text, one sentence a line; a subset has the limit of `tgt`.
         tgt: its translation, line for line.
-        cleaning: filters on sentence pairs; None keeps all, also blank ones.
+        cleaning: limits on sentence pairs; None keeps all, also blank ones.
+        selection: pairs that filters keep; None: there are no filters.
         prefixes: ids that every source and every target begins with, see SourcePrefix.
         threads: number of segmentation threads.
 
@@ -137,7 +153,9 @@ def binarise(
             cleaning, bytes that are not UTF-8.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
-    check_line_counts(src, tgt)
+    lines = check_line_counts(src, tgt)
+    if selection is not None and len(selection.is_kept) != lines:
+        raise DataError(f"{src} and {tgt}: changed while they were filtered; run again when they are complete")
     longest = max(map(len, prefixes))
     if cleaning is not None and longest >= cleaning.max_length:
         raise DataError(
@@ -149,7 +167,7 @@ def binarise(
         sizes: dict[Side, int] = {"src": tokenizers.src.vocab.size, "tgt": tokenizers.tgt.vocab.size}
         with StoreWriter(temporary, sizes) as writer, closing(prefetch(_blocks(src, tgt, tokenizers), 1)) as blocks:
             for block in blocks:
-                _write(block, writer, report, tokenizers, cleaning, prefixes=prefixes, threads=threads)
+                _write(block, writer, report, tokenizers, cleaning, selection, prefixes=prefixes, threads=threads)
         if not writer.samples:
             raise DataError(f"{src} and {tgt}: no pairs are left after cleaning: " + "; ".join(report.summary()))
         stats: dict[Side, SideStats] = {}
@@ -169,7 +187,7 @@ def binarise(
             src=stats["src"],
             tgt=stats["tgt"],
             columns=writer.columns(),
-            cleaning=None if cleaning is None else asdict(cleaning),
+            cleaning=None if cleaning is None else {**asdict(cleaning), **(selection.inputs if selection else {})},
             report=report.as_json(),
             prefix=tuple(prefixes[0]),
             tgt_prefix=tuple(prefixes[1]),
@@ -199,6 +217,7 @@ def _write(
     report: CleaningReport,
     tokenizers: TokenizerPair,
     cleaning: CleaningConfig | None,
+    selection: PairSelection | None,
     *,
     prefixes: tuple[Sequence[int], Sequence[int]],
     threads: int,
@@ -213,6 +232,8 @@ def _write(
         [[*prefix, *ids] for ids in side] if prefix else side for prefix, side in zip(prefixes, (src, tgt), strict=True)
     )
     numbers = np.array(block.numbers)
+    if selection is not None:
+        reasons[~selection.is_kept[numbers - 1]] = REASONS.index("filters")
     report.add(reasons, numbers)
     report.replaced_chars += block.replaced_chars
     is_kept = reasons < 0

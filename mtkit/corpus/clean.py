@@ -144,9 +144,7 @@ class TextCleaner:
         name = src if src == tgt else f"{src} and {tgt}"
         report = CleanReport(name, pairs, int((self.weights == 0).sum()), self._results)
         if report.removed == pairs:
-            found = ", ".join(
-                f"{each.what} ({each.count:,})" for each in self._results if each.count and not each.weight
-            )
+            found = [f"{each.what} ({each.count:,})" for each in self._results if each.count and not each.weight]
             raise DataError(f"{name}: all {count_of(pairs, 'pair')} have faults: {', '.join(found)}")
         return report
 

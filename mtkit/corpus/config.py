@@ -260,9 +260,10 @@ class CorpusConfig:
     # Limits on the sentence pairs of training and validation text; test sets stay as they are. Default: removes what is
     # hardly a translation, a few lines of most corpora.
     cleaning: CleaningConfig = field(default_factory=CleaningConfig)
-    # Filters of sentence pairs, by which `mtkit clean RECIPE` cleans the training text; training reads the files as
-    # they are. Default: none, and `mtkit clean` uses all that need no model.
-    filters: list[FilterConfig] = field(default_factory=list)
+    # Filters that remove sentence pairs of training text when it is preprocessed, at most 32; `mtkit clean RECIPE`
+    # writes the text without these pairs. Default: none, so that all lines are read; `mtkit clean` uses all filters
+    # that need no model.
+    filters: Annotated[list[FilterConfig], Limits(max_length=32)] = field(default_factory=list)
     # Noise that is applied to text in one language, for training to undo. Default: null, since sentence pairs need
     # none.
     noise: NoiseConfig | None = None

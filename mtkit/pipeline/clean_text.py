@@ -60,7 +60,7 @@ def clean_recipe(corpus: CorpusConfig, output: Path) -> Iterator[CleanReport]:
 
 
 def recipe_context(corpus: CorpusConfig) -> Context:
-    """What the filters of a recipe learn from; errors as `held_out_text`."""
+    """Held-out lines and models for the filters of a recipe; errors as `held_out_text`."""
     return Context(held_out=held_out_text(held_out_of(corpus)), cross_entropies=_cross_entropies)
 
 

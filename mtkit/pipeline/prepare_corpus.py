@@ -9,14 +9,28 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from mtkit.corpus.binarise import binarise
-from mtkit.corpus.config import CleaningConfig, CorpusFiles, TrainBacktranslated, TrainFiles, training_text
+from mtkit.corpus.binarise import PairSelection, binarise
+from mtkit.corpus.clean import TextCleaner
+from mtkit.corpus.config import (
+    CleaningConfig,
+    CorpusConfig,
+    CorpusFiles,
+    TrainBacktranslated,
+    TrainFiles,
+    TrainParallelFiles,
+    training_text,
+)
 from mtkit.corpus.ibm_model1 import learn_lexicon
 from mtkit.corpus.store import MANIFEST, SIDES, Store
 from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
 from mtkit.io.files import changed_files, hash_file, require_regular_file, translate_write_errors
-from mtkit.io.records import write_record
+from mtkit.io.records import Json, write_record
+from mtkit.model_folder.config_file import model_hash
+from mtkit.model_folder.folder import find_model
+from mtkit.pipeline.check_text import held_out_of, text_of
+from mtkit.pipeline.clean_text import recipe_context
 from mtkit.pipeline.open_run import Run
+from mtkit.recipe.paths import to_plain
 from mtkit.recipe.sections import Recipe
 from mtkit.text.lines import Text, check_line_counts, read_lines
 from mtkit.text.tokenizer import TokenizerPair
@@ -82,6 +96,7 @@ def check_inputs(recipe: Recipe) -> None:
             not UTF-8; all such corpora are listed.
     """
     pairs, paths = _inputs(recipe)
+    _check_filters(recipe.corpus)
     missing: dict[Path, str] = {}
     for path in paths:
         try:
@@ -109,6 +124,23 @@ def check_inputs(recipe: Recipe) -> None:
             errors.append(str(error))
     if errors:
         raise DataError("\n".join(list(dict.fromkeys(errors))[:10]))
+
+
+def _check_filters(corpus: CorpusConfig) -> None:
+    """Check that training can apply the filters of a recipe.
+
+    Raises:
+        RecipeError: one has a weight that keeps pairs and lowers their share.
+        MissingInputError: there is no model of one.
+    """
+    for number, each in enumerate(corpus.filters):
+        if 0 < each.weight < 1:
+            raise RecipeError(
+                f"corpus.filters.{number}.weight: {each.weight:g}, and training applies 0 and 1; mtkit clean writes "
+                "texts of other weights and the corpus.train that mixes them"
+            )
+        for model in each.models:
+            find_model(model)
 
 
 def check_existing_inputs(recipe: Recipe) -> list[str]:
@@ -160,7 +192,12 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
         if isinstance(pair, TrainFiles):
             src, tgt = training_text(pair)
         run.begin(name, f"{src} and {tgt} are read")
-        report = binarise(src, tgt, folder, tokenizers, corpus.cleaning, prefixes=prefixes)
+        selection = None
+        if isinstance(pair, TrainParallelFiles) and corpus.filters:
+            cleaner = TextCleaner(text_of(corpus, pair), corpus.filters, recipe_context(corpus))
+            run.notify(name, "; ".join(cleaner.judge().lines()))
+            selection = PairSelection(_filter_inputs(run, pair), cleaner.weights > 0)
+        report = binarise(src, tgt, folder, tokenizers, corpus.cleaning, selection=selection, prefixes=prefixes)
         run.notify(name, "; ".join(report.summary()))
     with translate_write_errors(run.folder.corpus):
         for folder in set(run.folder.corpus.iterdir()) - {folder for _, folder in jobs}:
@@ -215,7 +252,7 @@ def _corpus_state(
     except DamagedError as error:
         run.notify("damaged", f"{error.what}; it is made again")
         return "lost"
-    limits = asdict(run.recipe.corpus.cleaning)
+    limits = {**asdict(run.recipe.corpus.cleaning), **_filter_inputs(run, pair)}
     # A key of cleaning that the manifest lacks, since an older version wrote it, had its default then. Older versions
     # did not clean validation sets; a training that one of them began keeps its set.
     known_limits = limits if manifest.cleaning is None else {**asdict(CleaningConfig()), **manifest.cleaning}
@@ -231,3 +268,14 @@ def _corpus_state(
     prefixes = pair.ids(tokenizers), pair.tgt_ids(tokenizers)
     inputs = (run.hash(pair.src), run.hash(pair.tgt), tokenizers.hash(), limits, prefixes, limit)
     return "current" if known_inputs == inputs else "changed"
+
+
+def _filter_inputs(run: Run, files: CorpusFiles) -> Json:
+    """Inputs of the filters of a training corpus besides its text; empty if it has no filters."""
+    corpus = run.recipe.corpus
+    if not corpus.filters or not isinstance(files, TrainParallelFiles):
+        return {}
+    inputs: Json = {"filters": to_plain(corpus.filters), "langs": list(corpus.languages_of(files))}
+    if any(each.reads_held_out for each in corpus.filters):
+        inputs["held_out"] = [run.hash(path) for pair in held_out_of(corpus) for path in pair]
+    return {**inputs, "models": [model_hash(find_model(model)) for each in corpus.filters for model in each.models]}

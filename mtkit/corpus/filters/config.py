@@ -18,13 +18,20 @@ class FilterConfigBase:
     Attributes:
         builds: class that `construct` makes of the config, see `Filter`.
         what: the fault, as the subject of a sentence about pairs.
+        reads_held_out: whether the faults depend on valid and test.
     """
 
     builds: ClassVar[str]
     what: ClassVar[str]
+    reads_held_out: ClassVar[bool] = False
     # Weight in training of the pairs that have the fault: 0 removes them, 1 only flags them. Pairs with several faults
     # have the lowest of the weights. Default: 0 where clean corpora hardly have the fault, 1 otherwise.
     weight: Weight = 0.0
+
+    @property
+    def models(self) -> tuple[Path, ...]:
+        """Models that the faults depend on."""
+        return ()
 
 
 @config
@@ -164,6 +171,7 @@ class HeldOutFilterConfig(FilterConfigBase):
     kind: Literal["leak"] = "leak"
     builds: ClassVar[str] = "corpus.filters.pair:HeldOutFilter"
     what: ClassVar[str] = "a side is in valid or test"
+    reads_held_out: ClassVar[bool] = True
 
 
 @config
@@ -203,6 +211,11 @@ class CrossEntropyFilterConfig(FilterConfigBase):
     # Smallest exp(-(|H1 - H2| + (H1 + H2) / 2)), where H1 and H2 are the cross-entropies in nats a token. Default:
     # pairs below are improbable to both models: of 4 nats a token and more.
     min_score: Annotated[float, Limits(ge=0, le=1)] = 0.02
+
+    @property
+    def models(self) -> tuple[Path, ...]:
+        """Both models."""
+        return self.forward, self.backward
 
 
 FilterConfig = (

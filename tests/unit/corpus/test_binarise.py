@@ -16,8 +16,8 @@ def test_dropped_pairs_are_counted_and_the_rest_keep_their_line_numbers(tmp_path
     tgt = write(tmp_path / "tgt", ["c", "d", "\u3000 \t", "e", "f", "g"])
     cleaning = CleaningConfig(max_length=8, max_ratio=3, min_length_for_ratio=2)
     report = binarise(src, tgt, tmp_path / "store", tokenizers, cleaning)
-    assert report.dropped == {"empty": 2, "too_long": 1, "ratio": 1}
-    assert report.examples == {"empty": [2, 3], "too_long": [4], "ratio": [6]}
+    assert report.dropped == {"empty": 2, "too_long": 1, "ratio": 1, "filters": 0}
+    assert report.examples == {"empty": [2, 3], "too_long": [4], "ratio": [6], "filters": []}
     assert report.replaced_chars == 1
     store = Store(tmp_path / "store")
     assert [store.line(sample) for sample in range(len(store))] == [1, 5]

@@ -36,8 +36,8 @@ def test_report_counts_by_reason_with_line_numbers_over_blocks():
     report.add(np.array([-1, 0, -1]), np.arange(1, 4))
     report.add(np.array([0, 2] + [0] * 9), np.arange(4, 15))
     assert (report.lines, report.kept) == (14, 2)
-    assert report.dropped == {"empty": 11, "too_long": 0, "ratio": 1}
-    assert report.examples == {"empty": [2, 4, 6, 7, 8], "too_long": [], "ratio": [5]}
+    assert report.dropped == {"empty": 11, "too_long": 0, "ratio": 1, "filters": 0}
+    assert report.examples == {"empty": [2, 4, 6, 7, 8], "too_long": [], "ratio": [5], "filters": []}
     assert report.summary() == [
         "2 of 14 pairs kept",
         "11 dropped because one side is empty: line 2, 4, 6, 7, 8, ...",

@@ -60,7 +60,7 @@ def test_the_prefix_counts_for_the_maximum_length_alone(tmp_path, tokenizers, wr
     report = binarise(
         path, path, tmp_path / "store", tokenizers, CleaningConfig(max_length=3, max_ratio=1), prefixes=(PREFIX, ())
     )
-    assert report.dropped == {"empty": 1, "too_long": 1, "ratio": 0}
+    assert report.dropped == {"empty": 1, "too_long": 1, "ratio": 0, "filters": 0}
 
 
 def test_a_prefix_longer_than_sentences_may_be_is_refused(tmp_path, tokenizers, write):
