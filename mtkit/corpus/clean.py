@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from mtkit.config import construct
 from mtkit.corpus.filters.config import FilterConfig
 from mtkit.corpus.filters.filter import Context, Fault, Filter, PairBlock
-from mtkit.corpus.lenient_reading import ParallelInput, Side, pair_blocks
+from mtkit.corpus.lenient_reading import NUM_PLACES, ParallelInput, Side, pair_blocks, shown_places
 from mtkit.corpus.sentence_alignment import sample_rows
 from mtkit.corpus.store import SIDES
 from mtkit.display import count_of
@@ -29,7 +29,6 @@ from mtkit.errors import DataError
 from mtkit.io.files import translate_read_errors, write_json
 from mtkit.text.lines import COMPRESSION_SUFFIXES, check_line_counts
 
-NUM_PLACES, NUM_SHOWN = 100, 3  # of a filter in JSON, and for people
 REJECTED, FLAGGED, REPORT = "rejected.jsonl", "flagged.jsonl", "report.json"
 MUCH = 0.2  # share of pairs with one fault that clean and noisy corpora hardly reach: a filter may be wrong there
 _COMPRESSION = re.compile(f"({'|'.join(map(re.escape, COMPRESSION_SUFFIXES))})+$")
@@ -56,10 +55,8 @@ class FilterResult:
     def sentence(self, pairs: int) -> str:
         """The result in one line."""
         action = {0.0: "removed", 1.0: "flagged"}.get(self.weight, f"weight {self.weight:g}")
-        shown = [f"{place} ({more})" if more else place for place, more in zip(self.places, self.details, strict=True)]
-        dots = ", ..." if self.count > NUM_SHOWN else ""
-        share = f"{self.count / pairs:.2%}"
-        return f"{action}: {self.what} ({self.count:,}, {share}): {', '.join(shown[:NUM_SHOWN])}{dots}"
+        shown = shown_places(self.places, self.details, self.count, limit=3)
+        return f"{action}: {self.what} ({self.count:,}, {self.count / pairs:.2%}): {shown}"
 
 
 @dataclass
@@ -140,8 +137,7 @@ class TextCleaner:
         for index, result in enumerate(self._results):
             result.count = int((self.faults & np.uint32(1 << index) > 0).sum())
             result.alone = int((self.faults == np.uint32(1 << index)).sum())
-        src, tgt = self._text.names
-        name = src if src == tgt else f"{src} and {tgt}"
+        name = self._text.name
         report = CleanReport(name, pairs, int((self.weights == 0).sum()), self._results)
         if report.removed == pairs:
             found = [f"{each.what} ({each.count:,})" for each in self._results if each.count and not each.weight]
@@ -166,19 +162,13 @@ class TextCleaner:
 
     def _require_unchanged(self, *, is_complete: bool = True) -> None:
         if not is_complete or self._current_state() != self._state:
-            names = " and ".join(dict.fromkeys(self._text.names))
-            raise DataError(f"{names}: changed while they were read; clean them when they are complete")
+            raise DataError(f"{self._text.name}: changed while they were read; clean them when they are complete")
 
     def _sample(self, pairs: int) -> PairBlock:
         rows = sample_rows(pairs)
-        wanted = np.zeros(pairs, dtype=bool)
-        wanted[rows] = True
-        chosen = [
-            (str(src), str(tgt))
-            for (src, tgt), is_wanted in zip(self._text.read(lambda *place: None), wanted, strict=False)
-            if is_wanted
-        ]
-        return PairBlock(rows[: len(chosen)], [src for src, _ in chosen], [tgt for _, tgt in chosen])
+        is_sampled = np.isin(np.arange(pairs), rows)
+        chosen = list(compress(self._text.read(lambda *place: None), is_sampled))
+        return PairBlock(rows[: len(chosen)], chosen)
 
     def _blocks(self) -> Iterator[PairBlock]:
         odd: list[tuple[str, int, int]] = []  # kind, side, number; the reader is ahead of the blocks
@@ -188,11 +178,11 @@ class TextCleaner:
 
         start = 0
         for lines in pair_blocks(self._text.read(record)):
-            pairs = [(str(src), str(tgt)) for src, tgt in lines if src is not None and tgt is not None]
+            pairs = [pair for pair in lines if None not in pair]
             end = start + len(pairs)
             ours = [(kind, side, number - start) for kind, side, number in odd if number < end]
             odd[:] = [each for each in odd if each[2] >= end]
-            yield PairBlock(np.arange(start, end), [src for src, _ in pairs], [tgt for _, tgt in pairs], ours)
+            yield PairBlock(np.arange(start, end), pairs, ours)
             start = end
 
     def _find(self, filters: Sequence[Filter], pairs: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -17,6 +17,7 @@ Side = Literal["src", "tgt"]
 Record = Callable[[str, Side, int], None]  # kind of fault, side, number of the line from 0
 BLOCK_LINES, BLOCK_CHARACTERS = 10_000, 1 << 23  # read at a time
 BINARY_SHARE = 0.1  # zero bytes for each line of a first block
+NUM_PLACES = 100  # of a kind of fault that reports store
 
 
 @dataclass
@@ -47,6 +48,11 @@ class ParallelInput:
 
         return cls((str(src), str(tgt)), read, langs, files=(src, tgt))
 
+    @property
+    def name(self) -> str:
+        """The names of both sides in one."""
+        return " and ".join(dict.fromkeys(self.names))
+
     def read_bytes(self) -> Iterator[tuple[bytes, bytes]]:
         """The bytes of both sides line by line, without line ends; line breaks in a document become spaces."""
         if self.files:
@@ -62,6 +68,12 @@ class ParallelInput:
             self.line_numbers[each] if self.line_numbers else each + 1 for each in (start, (end or start + 1) - 1)
         )
         return f"{self.names[side]}:{first}" + (f"-{last}" if last > first else "")
+
+
+def shown_places(places: Sequence[str], details: Sequence[str], count: int, *, limit: int) -> str:
+    """The first places of `count` faults and what is to be said about them, for people."""
+    shown = [f"{place} ({detail})" if detail else place for place, detail in zip(places, details, strict=True)]
+    return ", ".join(shown[:limit]) + (", ..." if count > limit < len(places) else "")
 
 
 _LINE_BREAKS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029\r]")

@@ -13,7 +13,7 @@ import weakref
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, permutations
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -47,20 +47,17 @@ def hash_token(token: str) -> int:
     return zlib.crc32(token.encode(errors="surrogatepass"))
 
 
-def _hash_rows(rows: Sequence[Sequence[str]]) -> Ragged:
-    offsets = lengths_to_offsets(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
-    flat = map(hash_token, chain.from_iterable(rows))
-    return Ragged(np.fromiter(flat, dtype=np.uint32, count=int(offsets[-1])), offsets)
-
-
 def hash_tokens(lines: Sequence[str]) -> Ragged:
     """Hashes of the first words and signs of each line, uint32."""
-    return _hash_rows([split_tokens(line[:MAX_CHARACTERS])[:MAX_TOKENS] for line in lines])
+    tokens = (split_tokens(line[:MAX_CHARACTERS])[:MAX_TOKENS] for line in lines)
+    return Ragged.of([list(map(hash_token, each)) for each in tokens], np.uint32)
 
 
 def hash_words(lines: Sequence[str]) -> Ragged:
     """Hashes of all words and numbers of each line, without signs, uint32."""
-    return _hash_rows([[token for token in split_tokens(line) if token.isalnum()] for line in lines])
+    return Ragged.of(
+        [[hash_token(token) for token in split_tokens(line) if token.isalnum()] for line in lines], np.uint32
+    )
 
 
 class TokenLines:

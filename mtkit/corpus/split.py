@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mtkit.corpus.filters.config import RatioFilterConfig
 from mtkit.display import count_of
 from mtkit.errors import DataError
 from mtkit.text.lines import count_lines, read_lines
@@ -26,7 +27,7 @@ MIN_HELD_OUT, MAX_HELD_OUT = 5, 1000
 MIN_PAIRS = 100
 MIN_CHARACTERS, MAX_CHARACTERS = 10, 1000  # of a held-out side: headings are no test, and occur many times
 USUAL_SHARE = 0.9  # of the pairs that must be within these limits, which otherwise become those of the text
-ODD_RATIO = 4.0  # lengths of the two sides, relative to the median ratio
+ODD_RATIO = RatioFilterConfig().max_ratio  # lengths of the two sides, relative to the median ratio
 GIVE_HELD_OUT = "give files for them: --valid SRC TGT --test SRC TGT"
 ODD_CHARACTERS = 40  # of the longer side; the ratio of shorter lines varies much
 

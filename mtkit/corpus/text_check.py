@@ -37,7 +37,7 @@ from mtkit.corpus.language_groups import (
     other_scripts,
     with_unknown_words,
 )
-from mtkit.corpus.lenient_reading import ParallelInput, pair_blocks
+from mtkit.corpus.lenient_reading import NUM_PLACES, ParallelInput, pair_blocks, shown_places
 from mtkit.corpus.near_match import HeldOutText, bag_hashes
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.sentence_alignment import (
@@ -53,7 +53,6 @@ from mtkit.display import count_of
 from mtkit.errors import DataError
 
 Level = Literal["error", "warning", "note"]
-NUM_PLACES, NUM_SHOWN = 100, 5  # kept of a finding; shown to people
 RUN = 20  # consecutive pairs that occur before in the same order
 MIN_UNRELATED, MIN_MOVED = 5, 3  # lines
 MAX_BLUR = 3  # lines by which the borders of a moved block may be wrong
@@ -134,11 +133,8 @@ class Finding:
     def sentence(self) -> str:
         """The finding in one line."""
         kind = KINDS[self.kind]
-        shown = [
-            f"{place} ({detail})" if detail else place for place, detail in zip(self.places, self.details, strict=True)
-        ]
-        more = ", ..." if self.count > NUM_SHOWN < len(self.places) else ""
-        return f"{kind.what} ({self.count:,}): {', '.join(shown[:NUM_SHOWN])}{more}; {kind.remedy}"
+        shown = shown_places(self.places, self.details, self.count, limit=5)
+        return f"{kind.what} ({self.count:,}): {shown}; {kind.remedy}"
 
 
 @dataclass
@@ -208,9 +204,7 @@ class TextCheck:
                 places, details = zip(*self._found[kind], strict=True)
                 findings.append(Finding(kind, count, list(places), list(details), "note" if is_usual else facts.level))
         order = ("error", "warning", "note")
-        names = self._text.names
-        name = names[0] if names[0] == names[1] else f"{names[0]} and {names[1]}"
-        return CheckReport(name, self._pairs, sorted(findings, key=lambda each: order.index(each.level)))
+        return CheckReport(self._text.name, self._pairs, sorted(findings, key=lambda each: order.index(each.level)))
 
     def _add(self, kind: str, place: str, detail: str = "", count: int = 1) -> None:
         self._counts[kind] += count
@@ -234,15 +228,14 @@ class TextCheck:
             complete = [pair for pair in block if None not in pair]
             for side in (0, 1):
                 lines[side] += sum(pair[side] is not None for pair in block)
-            src, tgt = ([str(pair[side]) for pair in complete] for side in (0, 1))
-            pairs = PairBlock(np.arange(self._pairs, self._pairs + len(complete)), src, tgt)
+            pairs = PairBlock(np.arange(self._pairs, self._pairs + len(complete)), complete)
             for kind, detector in [*filters, ("duplicates", duplicates), ("near_duplicates", near_duplicates)]:
                 for fault in detector.find(pairs):
                     self._add(kind, self._text.place(fault.side, self._pairs + fault.row))
             self._pairs += len(complete)
-            both = [each.append(side) for each, side in zip(tokens, (src, tgt), strict=True)]
+            both = [each.append(side) for each, side in zip(tokens, pairs.sides, strict=True)]
             if self._held_out is not None:
-                self._find_leaks(self._held_out, src, tgt, both)
+                self._find_leaks(self._held_out, pairs.src, pairs.tgt, both)
             sizes.append(pairs.characters.astype(np.int32))
         if not self._pairs:
             return tokens[0].read(), tokens[1].read()

@@ -62,8 +62,8 @@ class RatioFilterConfig(FilterConfigBase):
     kind: Literal["odd_lengths"] = "odd_lengths"
     builds: ClassVar[str] = "corpus.filters.pair:RatioFilter"
     what: ClassVar[str] = "the lengths differ much more than usual"
-    # Ratio of the lengths in characters, relative to the median ratio of the text. Default: that of `mtkit check`;
-    # clean corpora have it in 1 of 1,000 pairs.
+    # Ratio of the lengths in characters, relative to the median ratio of the text; `mtkit check` and `mtkit new`
+    # use the default. Default: clean corpora have it in 1 of 1,000 pairs.
     max_ratio: Annotated[float, Limits(gt=1)] = 4.0
 
 

@@ -42,14 +42,18 @@ class DuplicateFilter(Filter):
 
     def first_occurrence(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """[M] of pairs of these numbers [M], sorted, the number of the first equal one."""
-        hashes = np.concatenate([np.empty(0, np.int64), *self._hashes])[numbers]
-        _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-        return np.asarray(numbers[first[inverse]])
+        return _first_equal(numbers, np.concatenate([np.empty(0, np.int64), *self._hashes]))
 
     def find_late(self, is_kept: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Pairs that are equal to an earlier one which is kept."""
         numbers = np.flatnonzero(is_kept)
         return np.asarray(numbers[self.first_occurrence(numbers) < numbers])
+
+
+def _first_equal(numbers: NDArray[np.int64], hashes: NDArray[np.generic]) -> NDArray[np.int64]:
+    """[M] the first of the numbers [M], which are sorted, whose hash is the same as that of each."""
+    _, first, inverse = np.unique(hashes[numbers], return_index=True, return_inverse=True)
+    return np.asarray(numbers[first[inverse]])
 
 
 class NearDuplicateFilter(Filter):
@@ -96,12 +100,10 @@ class NearDuplicateFilter(Filter):
                 for start in range(0, len(is_kept), _CHUNK)
             ])[:, 0]  # fmt: skip
             numbers = np.flatnonzero(is_open)
-            order = numbers[np.argsort(keys[numbers], kind="stable")]
-            is_first = np.concatenate([[True], keys[order[1:]] != keys[order[:-1]]])[: len(order)]
-            first = order[np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))] if len(order) else order
-            candidates, earlier = order[~is_first], first[~is_first]
-            for start in range(0, len(candidates), _CHUNK):
-                one, other = (each[start : start + _CHUNK] for each in (candidates, earlier))
+            first = _first_equal(numbers, keys)
+            is_later = first < numbers
+            for start in range(0, np.count_nonzero(is_later), _CHUNK):
+                one, other = (each[is_later][start : start + _CHUNK] for each in (numbers, first))
                 equal = (stored[one] == stored[other]).mean(axis=1)
                 # unequal minima have equal bytes once in 256
                 is_open[one[(equal - 1 / 256) / (1 - 1 / 256) >= self._min_similarity - 1e-9]] = False

@@ -28,17 +28,22 @@ class Fault(NamedTuple):
 
 
 class PairBlock:
-    """Sentence pairs and their numbers [N] in the text, from 0."""
+    """Sentence pairs of a text.
+
+    Args:
+        numbers: [N] of the pairs in the text, from 0.
+        pairs: source and target lines.
+        odd: what the reader recorded of them: kind of odd characters, side, row.
+    """
 
     def __init__(
         self,
         numbers: NDArray[np.int64],
-        src: Sequence[str],
-        tgt: Sequence[str],
+        pairs: Sequence[tuple[str | None, str | None]],
         odd: Sequence[tuple[str, int, int]] = (),
     ) -> None:
-        """Take the lines, and what the reader recorded of them: kind of odd characters, side, row."""
-        self.numbers, self.src, self.tgt, self.odd = numbers, src, tgt, odd
+        self.src, self.tgt = self.sides = [str(src) for src, _ in pairs], [str(tgt) for _, tgt in pairs]
+        self.numbers, self.odd = numbers, odd
 
     def __len__(self) -> int:
         return len(self.src)
@@ -48,12 +53,7 @@ class PairBlock:
         if not rows:
             return self
         kept = [row for row in range(len(self)) if row not in rows]
-        return PairBlock(self.numbers[kept], [self.src[row] for row in kept], [self.tgt[row] for row in kept])
-
-    @property
-    def sides(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Source and target lines."""
-        return self.src, self.tgt
+        return PairBlock(self.numbers[kept], [(self.src[row], self.tgt[row]) for row in kept])
 
     @cached_property
     def characters(self) -> NDArray[np.int64]:

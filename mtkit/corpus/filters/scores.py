@@ -16,7 +16,6 @@ _SHIFTS = 4  # each line of the sample is also scored with as many other lines
 # Shares of the random pairs, at whose scores the share of noise is estimated. The lowest scores of noise are higher
 # than those of other random pairs, since its words are known to have no translations opposite.
 _TAIL = np.linspace(0.5, 0.95, 46)
-_LIMIT = 1e6  # nats
 
 
 class LexiconFilter(Filter):
@@ -65,7 +64,7 @@ class LexiconFilter(Filter):
     ) -> NDArray[np.float32]:
         """[N] the sum of both directions."""
         forward, backward = self._scorers
-        return forward.opposite(src, tgt, src_lines, _LIMIT) + backward.opposite(tgt, src, tgt_lines, _LIMIT)
+        return forward.opposite(src, tgt, src_lines, np.inf) + backward.opposite(tgt, src, tgt_lines, np.inf)
 
 
 def _share_below(ordered: NDArray[np.float32], values: NDArray[np.floating]) -> NDArray[np.float64]:

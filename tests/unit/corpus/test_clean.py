@@ -235,7 +235,7 @@ def test_near_duplicates_by_similarity(size: float) -> None:
         cut = int(len(tokens) * size)
         others.append(" ".join([*tokens[:cut], *rng.choice(words, len(tokens) - cut)]))
     near = construct(NearDuplicateFilterConfig())
-    block = PairBlock(np.arange(400), lines + others, lines + others)
+    block = PairBlock(np.arange(400), [(line, line) for line in lines + others])
     assert list(near.find(block)) == []
     late = near.find_late(np.ones(400, dtype=bool))
     assert (late >= 200).all()
@@ -250,7 +250,7 @@ def test_pairs_that_models_find_improbable() -> None:
         return [nats[model.name, line] for line in src]
 
     detector = construct(config)
-    block = PairBlock(np.arange(2), ["good", "bad"], ["gut", "los"])
+    block = PairBlock(np.arange(2), [("good", "gut"), ("bad", "los")])
     detector.learn(block, Context(cross_entropies=cross_entropies))
     (fault,) = detector.find(block)
     assert (fault.row, fault.detail) == (1, "score 0.001")  # exp(-(4 + 3))
