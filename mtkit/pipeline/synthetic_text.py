@@ -42,7 +42,7 @@ from mtkit.translate.load import TranslatorSpec
 from mtkit.translate.output import Format, as_text, translate_to_file
 from mtkit.translate.teachers import Teacher
 from mtkit.translate.translation import FLAGS, Translation, TranslationOptions
-from mtkit.translate.workers import auto_num_workers
+from mtkit.translate.workers import Cluster, auto_num_workers
 
 RECORD, REJECTED, PARTS = "synthetic.json", "rejected.jsonl", "parts"
 TRANSLATIONS, BACK = "translations.jsonl", "back"  # in PARTS: records of lines; the translations, translated back
@@ -72,6 +72,7 @@ class SyntheticText:
         keep: share of the pairs that are kept, those most similar to the text when translated back (chrF).
         held_out: target files of valid and test, whose lines are left out when the pairs are made.
         num_workers: processes of a model; None: chosen by the length of the text.
+        cluster: translates instead of this machine.
         reports: each receives every translation.
     """
 
@@ -84,6 +85,7 @@ class SyntheticText:
     keep: float = 0.9
     held_out: Sequence[Path] = ()
     num_workers: int | None = None
+    cluster: Cluster | None = None
     reports: Sequence[Callable[[Translation], None]] = ()
 
     @property
@@ -153,6 +155,7 @@ class SyntheticText:
             reports=self.reports if teacher is self.teacher else (),
             num_workers=num_workers,
             flush_every=flush_every,
+            cluster=self.cluster,
         )
 
     def _write(self, parts: Path) -> Json:

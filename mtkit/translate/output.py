@@ -28,7 +28,7 @@ from mtkit.io.json_text import finite
 from mtkit.io.part_file import PartFile, open_part_file
 from mtkit.translate.lines import ConstrainedLine, Line, read_windows, text_of
 from mtkit.translate.translation import FLAGS, Alternative, Translation, TranslationOptions
-from mtkit.translate.workers import LineTranslator, translator_pool, window_options
+from mtkit.translate.workers import Cluster, LineTranslator, translator_pool, window_options
 
 Format = Callable[[Translation, Line], str | None]  # a line about a translation, None for no line
 Destination = tuple[Path | None, Format]  # a file, device or pipe, or None for stdout; and what is written there
@@ -101,6 +101,7 @@ def translate_to_file(
     reports: Sequence[Callable[[Translation], None]] = (),
     num_workers: int = 1,
     flush_every: int | None = None,
+    cluster: Cluster | None = None,
 ) -> None:
     """Translate lines and write one line for each, in order, as soon as it is translated.
 
@@ -113,6 +114,7 @@ def translate_to_file(
         reports: called with each translation once it is written.
         num_workers: worker processes; 1 translates in this process.
         flush_every: number of lines after which translations appear.
+        cluster: translates instead of this machine.
 
     Raises:
         BusyError: another process is writing the same file.
@@ -120,7 +122,7 @@ def translate_to_file(
         UsageError: FILE.part is a link, a folder, a device or a pipe.
         ReadWriteError: the output cannot be written.
     """
-    windows = HashedWindows(iter(lines), window_options(num_workers, flush_every))
+    windows = HashedWindows(iter(lines), window_options(num_workers, flush_every, cluster))
     files = [(path, text) for path, text in destinations if path is not None and not is_stream(path)]
     with ExitStack() as stack:
         part: PartFile | None = None
@@ -136,7 +138,7 @@ def translate_to_file(
         if part is not None:
             windows.skip(part)
             first = part.resumed.lines + 1
-        translate = stack.enter_context(translator_pool(load, num_workers, flush_every=flush_every))
+        translate = stack.enter_context(translator_pool(load, num_workers, flush_every=flush_every, cluster=cluster))
         for translation in translate(windows.lines(), first=first):
             source = windows.waiting.pop(translation.line)
             streamed = [(stream, text(translation, source)) for stream, text in streams]

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.commands.translation.options import BeamSize, Sample, SearchOptions, Seed, Settings
+from mtkit.cli.commands.translation.options import (
+    Address,
+    BeamSize,
+    EngineOption,
+    Sample,
+    SearchOptions,
+    Seed,
+    Settings,
+    ray_cluster,
+)
 from mtkit.cli.options import (
     ComputeTypeOption,
     Device,
@@ -82,6 +91,8 @@ def backtranslate(
     device: Device = None,
     threads: Threads = None,
     workers: Workers = None,
+    engine: EngineOption = "local",
+    address: Address = None,
 ) -> None:
     """Make training pairs from text in one language.
 
@@ -105,6 +116,7 @@ def backtranslate(
     before = parse_prefix(tag, prefix, src_lang, tgt_lang)
     seed_of_search = None if noise and sample is None else seed
     overrides = SearchOptions(beam_size=beam_size, sample=sample, seed=seed_of_search, settings=settings).overrides()
+    cluster = ray_cluster("backtranslate", engine, address, threads=threads, workers=workers)
     unused = {
         "--teacher-model": teacher_url is None and teacher_model is not None,
         "--yes": teacher_url is None and yes,
@@ -113,6 +125,7 @@ def backtranslate(
         "--src-lang and --tgt-lang": teacher_command is not None and (src_lang or tgt_lang) is not None,
         "--beam-size, --sample and --set": bool(teachers) and bool(overrides),
         "--keep": round_trip is None and keep is not None,
+        "--engine": bool(teachers) and cluster is not None,
         "--noise": forward and noise,
         "--compute-type, --device, --threads and --workers": bool(teachers)
         and round_trip is None
@@ -159,6 +172,7 @@ def backtranslate(
             round_trip=back,
             keep=0.9 if keep is None else keep,
             num_workers=workers,
+            cluster=cluster,
             reports=[progress.add],
         )
         sentence = "unchanged" if synthetic.is_current() else synthetic.make()

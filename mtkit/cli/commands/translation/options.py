@@ -15,6 +15,7 @@ from mtkit.errors import UsageError
 if TYPE_CHECKING:
     from mtkit.translate.lines import Line
     from mtkit.translate.output import Destination
+    from mtkit.translate.ray_pool import RayCluster
     from mtkit.translate.translation import LanguageModelOptions, Translation
 
 
@@ -295,6 +296,33 @@ FlushEvery = Annotated[
 Resume = Annotated[
     bool, typer.Option("--resume", help="With -o: resume FILE.part, of the same text, model and options.")
 ]
+
+EngineOption = Annotated[
+    Literal["local", "ray"],
+    typer.Option("--engine", help="local, or ray: the machines of a Ray cluster (docs/distributed.md)."),
+]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", metavar="HOST:PORT", help="Of --engine ray (default: a cluster on this machine alone)."),
+]
+
+
+def ray_cluster(
+    command: str, engine: str, address: str | None, *, threads: int | None, workers: int | None
+) -> RayCluster | None:
+    """The cluster that translates; None: this process and its workers.
+
+    Raises:
+        UsageError: an option has no effect.
+    """
+    from mtkit.translate.ray_pool import RayCluster
+
+    if engine != "ray" and address is not None:
+        raise UsageError(f"{command}: --address is that of a Ray cluster; add --engine ray, or omit it")
+    if engine == "ray" and threads is not None:
+        raise UsageError(f"{command}: --threads: a worker of a Ray cluster has one thread; omit it, or give --workers")
+    return RayCluster(address, workers) if engine == "ray" else None
+
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Write nothing but errors to stderr: no progress, no notes.")]
 

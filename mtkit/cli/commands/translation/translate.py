@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtkit.cli.commands.translation.options import (
+    Address,
     Alignments,
     Attributes,
     BeamSize,
     Constraints,
     Encoding,
+    EngineOption,
     Fields,
     Flags,
     FlushEvery,
@@ -42,6 +44,7 @@ from mtkit.cli.commands.translation.options import (
     SplitSentences,
     TargetPrefix,
     language_model_options,
+    ray_cluster,
 )
 from mtkit.cli.options import (
     Adapters,
@@ -69,7 +72,7 @@ if TYPE_CHECKING:
     from mtkit.translate.load import TranslatorSpec
     from mtkit.translate.output import FlagSummary
     from mtkit.translate.translation import Translation
-    from mtkit.translate.workers import LineTranslator
+    from mtkit.translate.workers import Cluster, LineTranslator
 
 
 def translate(
@@ -115,6 +118,8 @@ def translate(
     device: Device = None,
     threads: Threads = None,
     workers: Workers = None,
+    engine: EngineOption = "local",
+    address: Address = None,
 ) -> None:
     """Translate text, line by line, or a document.
 
@@ -201,6 +206,7 @@ def translate(
             f"translate: --workers {workers} are processes of one thread each; omit --threads {threads}, or --workers "
             "for one process"
         )
+    cluster = ray_cluster("translate", engine, address, threads=threads, workers=workers)
     flush_every = 1 if is_interactive(file) else flush_every
     translator = TranslatorSpec(
         models=[model, *(ensemble or [])],
@@ -233,11 +239,13 @@ def translate(
     num_workers = workers or auto_num_workers(file, device, threads=threads, flush_every=flush_every)
     summary = FlagSummary()
     if document_output is not None:
-        report = _translate_document(translator, source, document_output, summary, num_workers)
+        report = _translate_document(translator, source, document_output, summary, num_workers, cluster)
         notify(report.sentence())
         flagged = flag_note(report)
     else:
-        _translate_lines(translator, adapters, source, writing, summary=summary, num_workers=num_workers)
+        _translate_lines(
+            translator, adapters, source, writing, summary=summary, num_workers=num_workers, cluster=cluster
+        )
         flagged = summary.sentence()
         if flagged is not None and flags is None:
             flagged += "; --flags FILE lists them"
@@ -279,7 +287,12 @@ def _languages(model: Path, prefix: SourcePrefix) -> tuple[str, str]:
 
 
 def _translate_document(
-    translator: TranslatorSpec, source: SourceOptions, output: Path, summary: FlagSummary, num_workers: int
+    translator: TranslatorSpec,
+    source: SourceOptions,
+    output: Path,
+    summary: FlagSummary,
+    num_workers: int,
+    cluster: Cluster | None,
 ) -> DocumentReport:
     """Translate a document sentence by sentence; the report counts flags, `summary` also terms."""
     from mtkit.cli.printing import print_notes
@@ -297,7 +310,7 @@ def _translate_document(
         attributes=source.attributes,
     )
     options = replace(translator.options, with_scores=True, split_sentences=True)
-    with translator_pool(replace(translator, options=options).load, num_workers) as translate:
+    with translator_pool(replace(translator, options=options).load, num_workers, cluster=cluster) as translate:
 
         def counted(lines: Iterable[str]) -> Iterator[Translation]:
             for translation in translate(lines):
@@ -329,6 +342,7 @@ def _translate_lines(
     *,
     summary: FlagSummary,
     num_workers: int,
+    cluster: Cluster | None,
 ) -> None:
     """Translate a text line by line; at a terminal it also answers questions."""
     from mtkit.cli.input import Dialogue, is_interactive
@@ -356,4 +370,5 @@ def _translate_lines(
             reports=[summary.add, dialogue.add, *reports],
             num_workers=num_workers,
             flush_every=translator.options.flush_every,
+            cluster=cluster,
         )
