@@ -241,13 +241,13 @@ class TextCleaner:
                     texts: dict[str, Any] = {
                         side: line.decode(errors="surrogateescape") for side, line in zip(SIDES, pair, strict=True)
                     }
-                    rejected.write(_json_line({"line": number + 1, "reasons": reasons, **texts}))
+                    rejected.write(_json_line({"line": self._text.line(number), "reasons": reasons, **texts}))
                     continue
                 lines[weight] += 1
                 for file, line in zip(outputs[weight], pair, strict=True):
                     file.write(line + b"\n")
                 if reasons:
-                    where = {"line": lines[weight], "weight": round(weight, 6), "of": number + 1}
+                    where = {"line": lines[weight], "weight": round(weight, 6), "of": self._text.line(number)}
                     flagged.write(_json_line({**where, "reasons": reasons}))
         self._require_unchanged()
         write_json(folder / REPORT, report.as_json())

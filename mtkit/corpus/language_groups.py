@@ -29,11 +29,6 @@ class LineGroup:
     scripts: Counter[str]
     languages: dict[str, float]
 
-    @classmethod
-    def of(cls, number: int, text: str) -> LineGroup:
-        """The group of a text."""
-        return cls(number, count_scripts(text), languages_of(text))
-
 
 def languages_of(text: str) -> dict[str, float]:
     """The languages that a text may be in, with their probabilities."""
@@ -63,16 +58,20 @@ def lacks_script(scripts: Counter[str], usual: str) -> bool:
 
 def other_languages(groups: list[LineGroup], stated: str | None) -> dict[int, str]:
     """The groups that are surely in another language than stated, or than most, and that language."""
-    expected = expected_language(groups, stated)
+    expected = expected_language([each.languages for each in groups], stated)
     if expected is None:
         return {}
     others = {each.number: other_language(each.languages, expected) for each in groups}
     return {number: f"looks like {code}" for number, code in others.items() if code is not None}
 
 
-def expected_language(groups: list[LineGroup], stated: str | None) -> str | None:
-    """The language stated, or that of most groups; None if that of most is another one, unknown to the classifier."""
-    best = [_best(each.languages) for each in groups if each.languages]
+def expected_language(texts: list[dict[str, float]], stated: str | None) -> str | None:
+    """The language stated, or that of most texts; None if that of most is another one, unknown to the classifier.
+
+    Args:
+        texts: languages that each may be in, see `languages_of`.
+    """
+    best = [_best(each) for each in texts if each]
     if not best:
         return None
     expected = language_code(stated) or stated if stated is not None else Counter(best).most_common(1)[0][0]

@@ -62,11 +62,13 @@ class ParallelInput:
             for one, other in self.read(lambda *place: None):
                 yield tuple(re.sub(r"[\r\n]+", " ", str(text)).encode() for text in (one, other))  # type: ignore[misc]
 
+    def line(self, number: int) -> int:
+        """The line in the file, from 1, of a pair counted from 0."""
+        return self.line_numbers[number] if self.line_numbers else number + 1
+
     def place(self, side: int, start: int, end: int | None = None) -> str:
         """FILE:LINE of a line counted from 0, or FILE:LINE-LINE before `end`."""
-        first, last = (
-            self.line_numbers[each] if self.line_numbers else each + 1 for each in (start, (end or start + 1) - 1)
-        )
+        first, last = map(self.line, (start, (end or start + 1) - 1))
         return f"{self.names[side]}:{first}" + (f"-{last}" if last > first else "")
 
 

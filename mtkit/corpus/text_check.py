@@ -33,6 +33,8 @@ from mtkit.corpus.language_groups import (
     LINE_START,
     MIN_LETTERS,
     LineGroup,
+    count_scripts,
+    languages_of,
     other_languages,
     other_scripts,
     with_unknown_words,
@@ -311,7 +313,7 @@ class TextCheck:
             for side in (0, 1):
                 text = " ".join(str(pair[side])[:LINE_START] for pair in block if wanted[side][number])
                 if sum(map(str.isalpha, text[: 4 * MIN_LETTERS])) >= MIN_LETTERS:
-                    groups[side].append(LineGroup.of(number, text))
+                    groups[side].append(LineGroup(number, count_scripts(text), languages_of(text)))
         for side in (0, 1):
             other = other_scripts(groups[side])
             self._add_runs("script", side, other)

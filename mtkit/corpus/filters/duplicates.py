@@ -52,8 +52,12 @@ class DuplicateFilter(Filter):
 
 def _first_equal(numbers: NDArray[np.int64], hashes: NDArray[np.generic]) -> NDArray[np.int64]:
     """[M] the first of the numbers [M], which are sorted, whose hash is the same as that of each."""
-    _, first, inverse = np.unique(hashes[numbers], return_index=True, return_inverse=True)
-    return np.asarray(numbers[first[inverse]])
+    order = numbers[np.argsort(hashes[numbers], kind="stable")]
+    is_first = np.concatenate([[True], hashes[order[1:]] != hashes[order[:-1]]])[: len(order)]
+    starts = np.flatnonzero(is_first)
+    result = np.empty(len(hashes), dtype=np.int64)
+    result[order] = np.repeat(order[starts], np.diff(starts, append=len(order)))
+    return result[numbers]
 
 
 class NearDuplicateFilter(Filter):

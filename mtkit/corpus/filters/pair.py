@@ -13,7 +13,9 @@ from mtkit.corpus.line_shift import split_tokens
 from mtkit.corpus.split import HeldOutLines, are_odd, normalised, usual_ratio
 
 HARMFUL = ("not_utf8", "control", "replacement", "mojibake")  # line breaks may stand in good sentences
-REPEATS = {16: 4, 8: 6}  # mean occurrences of a word, by the smallest number of words of the line
+# Mean occurrences of a word, by the smallest number of words of the line: of 90,000 pairs of three corpora, five, which
+# are synopses of manual pages.
+REPEATS = {16: 4, 8: 6}
 _MARKUP = re.compile(
     r"</?(?:a|abbr|b|blockquote|body|br|button|center|code|dd|div|dl|dt|em|font|form|h[1-6]|head|hr|html|i|iframe|img|"
     r"input|li|link|meta|ol|option|p|pre|s|script|select|small|span|strong|style|sub|sup|table|tbody|td|th|title|tr|tt|"

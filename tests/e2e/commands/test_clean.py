@@ -82,6 +82,10 @@ def test_a_document_and_a_recipe(tmp_path: Path, texts: tuple[Path, Path], capsy
     assert code == 0
     assert sorted(path.name for path in (tmp_path / "one").iterdir())[:2] == ["a.tsv.src", "a.tsv.tgt"]
     assert len((tmp_path / "one" / "a.tsv.src").read_text().splitlines()) == 48
+    (tmp_path / "a.csv").write_text('"one\ntwo","eins, zwei"\nthe same four words,the same four words\n<b>x</b>,y\n')
+    assert run(capsys, str(tmp_path / "a.csv"), "-o", str(tmp_path / "csv"))[0] == 0
+    for name, key, line in (("rejected", "line", 3), ("flagged", "of", 4)):
+        assert json.loads((tmp_path / "csv" / f"{name}.jsonl").read_text())[key] == line  # of the file
     recipe = tmp_path / "r.yaml"
     recipe.write_text(
         "name: r\ncorpus:\n  src_lang: en\n  tgt_lang: de\n  train: [{src: a.en, tgt: a.de}]\n"
