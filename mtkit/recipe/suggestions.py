@@ -73,10 +73,11 @@ def suggest_key(
     if other_kinds and not synonym:
         return f"; it is a key of kind {other_kinds}"
     paths = key_paths(root).get(name, ())
+    is_recipe = "corpus" in field_types(root)  # a study is no argument of the commands whose options are meant
     in_list = any(component.isdigit() for component in path.split("."))  # its keys have no namesakes elsewhere
     if not in_list and not (synonym and synonym.startswith(section)):
         in_section = any(each.partition(".")[0] == path.partition(".")[0] for each in paths)
-        if not in_section and (option := option_for(section, name, not paths and not synonym)):
+        if not in_section and is_recipe and (option := option_for(section, name, not paths and not synonym)):
             return f"; {option}"
     if not in_list and (similar := _similar_keys(section, name, root, values, SAME_SECTION)):
         return f"; did you mean {similar}"
@@ -91,7 +92,7 @@ def suggest_key(
         return f"; did you mean {before}{match[0]}?"
     if named := "" if in_list else _in_named_section(name, root, values):
         return f"; did you mean {named}"
-    if not in_list and (option := option_for(section, name)):
+    if not in_list and is_recipe and (option := option_for(section, name)):
         return f"; {option}"
     similar = "" if in_list else _similar_keys(section, name, root, values, ANY_SECTION)
     return f"; did you mean {similar}" if similar else suggest(name, known, before=before)

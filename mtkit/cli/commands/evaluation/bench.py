@@ -93,7 +93,7 @@ def bench(
     from mtkit.bench.machine import inspect_machine
     from mtkit.bench.measure import bench as measure
     from mtkit.bench.measure import read_input
-    from mtkit.cli.printing import print_notes, print_results
+    from mtkit.cli.printing import is_terminal, print_notes, print_results
     from mtkit.errors import UsageError
     from mtkit.pipeline.estimate import training_rates
     from mtkit.recipe.recipe import load_recipe
@@ -122,7 +122,8 @@ def bench(
     machine = inspect_machine(measure=False)
     grids = [replace(each, rewrite=not no_rewrite) for each in suite_grids(machine.cores)] if suite else [grid]
     num_settings = sum(len(list(each.settings())) for each in grids)
-    print_notes([f"settings to measure: {num_settings} ..."])
+    if is_terminal():
+        print_notes([f"settings to measure: {num_settings} ..."])  # before what takes seconds
     results = []
     before = parse_prefix(tag, prefix, src_lang, tgt_lang)
     for each in grids:
