@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
-from mtkit.corpus.config import TrainParallelFiles, training_text
+from mtkit.corpus.config import MonolingualFile, training_text
 from mtkit.errors import DataError
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
 from mtkit.evaluation.word_statistics import rare_word_f1, repetition_rate, word_counts
@@ -59,7 +59,7 @@ class Measurements:
         return word_counts(
             line
             for files in corpora
-            if isinstance(files, TrainParallelFiles)
+            if not isinstance(files, MonolingualFile)
             for line in read_lines(training_text(files)[1])
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from mtkit.corpus.config import CorpusConfig, ParallelFiles, TrainParallelFiles
+from mtkit.corpus.config import CorpusConfig, CorpusFiles, MonolingualFile, ParallelFiles, TrainBacktranslated
 from mtkit.corpus.lenient_reading import ParallelInput, Record, record_characters
 from mtkit.corpus.near_match import HeldOutText
 from mtkit.corpus.split import read_pairs as read_lines_of
@@ -49,7 +49,7 @@ def held_out_of(corpus: CorpusConfig) -> list[Pair]:
     return [(each.src, each.tgt) for each in sets if isinstance(each, ParallelFiles)]
 
 
-def text_of(corpus: CorpusConfig, files: TrainParallelFiles | ParallelFiles) -> ParallelInput:
+def text_of(corpus: CorpusConfig, files: CorpusFiles) -> ParallelInput:
     """A pair of files of a recipe; a tag or prefix may name another language than the recipe, which is then unknown."""
     is_stated = files.tag is None and files.prefix is None
     return ParallelInput.of_files(files.src, files.tgt, corpus.languages_of(files) if is_stated else (None, None))
@@ -87,10 +87,13 @@ def _document(path: Path, langs: Langs, notify: Report) -> ParallelInput:
 def check_recipe(corpus: CorpusConfig) -> Iterator[CheckReport]:
     """Yield a report of each pair of files of a recipe; of training text, also what it shares with valid and test.
 
+    Back-translations are checked once they are made.
+
     Raises:
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `TextCheck`.
     """
     known = held_out_text(held_out_of(corpus))
     for files in (*corpus.train, *corpus.valid_sets, *corpus.test.values()):
-        if isinstance(files, TrainParallelFiles | ParallelFiles):
-            yield TextCheck(text_of(corpus, files), known if isinstance(files, TrainParallelFiles) else None)()
+        if isinstance(files, MonolingualFile) or (isinstance(files, TrainBacktranslated) and not files.src.exists()):
+            continue
+        yield TextCheck(text_of(corpus, files), None if isinstance(files, ParallelFiles) else known)()

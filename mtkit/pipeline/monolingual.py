@@ -12,6 +12,7 @@ from pathlib import Path
 from mtkit.corpus.config import TextPair, TrainParallelFiles
 from mtkit.pipeline import stages
 from mtkit.pipeline.choices import choose_for_run
+from mtkit.pipeline.languages import language_mistake
 from mtkit.pipeline.open_run import Run, run_folder_path
 from mtkit.recipe.defaults.choose import Draft
 from mtkit.recipe.defaults.facts import BudgetLimits
@@ -60,6 +61,8 @@ class MonolingualText:
         """
         pairs = self.read([])
         folder = run_folder_path(pairs.recipe, run_dir)
+        if mistake := language_mistake(self.text, pairs.recipe.corpus.tgt_lang):
+            notify(f"--mono: {mistake}; check the file")
         part = partial(_limited, limits)
         for name, draft in ((REVERSE, self.read(_reversed(pairs.recipe))), (PAIRS, pairs)):
             notify(f"{name}: {folder / name}")

@@ -49,7 +49,7 @@ TRANSLATIONS, BACK = "translations.jsonl", "back"  # in PARTS: records of lines;
 FILES = (SOURCE, TARGET, REJECTED)
 REJECTED_FLAGS = ("repetition", "limit", "short")  # of FLAGS: the translation is wrong, not only in a detail
 EMPTY, COPIED, ROUND_TRIP = "without a translation", "the same as the text", "far from the text when translated back"
-HELD_OUT = "a line of valid or test"
+HELD_OUT = "in valid or test"
 DROPPED = BLANKED = 0.1  # probabilities of a word; these and the distance are those of Edunov et al. 2018, sec. 3
 DISTANCE = 3  # places by which a word moves, at most
 BLANK = "⁇"  # what sentencepiece decodes an unknown token to

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mtkit.corpus.config import CorpusConfig, ParallelFiles, TrainParallelFiles
+from mtkit.corpus.config import CorpusConfig, ParallelFiles, TrainBacktranslated, TrainParallelFiles
 from mtkit.errors import DataError
-from mtkit.pipeline.languages import likely_mistakes
+from mtkit.pipeline.check_text import check_recipe
+from mtkit.pipeline.languages import language_mistake, likely_mistakes
 
 DATA = Path(__file__).parents[3] / "data"
 
@@ -104,3 +105,22 @@ def test_short_files_are_not_classified(corpus, tmp_path, count, num_sentences) 
         lines = (tmp_path / f"train.{side}").read_text().split("\n")[:count]
         (tmp_path / f"train.{side}").write_text("".join(f"{line}\n" for line in lines))
     assert len(likely_mistakes(replace(corpus, src_lang="fr", valid=None, test={}))) == num_sentences
+
+
+def test_text_in_another_language(corpus, tmp_path) -> None:
+    german = tmp_path / "train.de"
+    assert language_mistake(german, "de") is language_mistake(german, "toy") is None
+    assert language_mistake(german, "en") == f"the text of {german} looks like de, not en"
+    german.write_text("Das ist ein Haus.\n" * 99)  # too few lines to know
+    assert language_mistake(german, "en") is None
+
+
+def test_back_translations_are_checked_once_they_are_made(corpus, tmp_path) -> None:
+    made = TrainBacktranslated(mono=tmp_path / "mono.de", backtranslate=tmp_path / "model")
+    assert len(list(check_recipe(replace(corpus, train=[made])))) == 2
+    made.folder.mkdir()
+    for path, side in ((made.src, "en"), (made.tgt, "de")):
+        path.write_bytes((tmp_path / f"valid.{side}").read_bytes())
+    reports = list(check_recipe(replace(corpus, train=[made])))
+    assert len(reports) == 3
+    assert "valid or test" in "\n".join(reports[0].lines())
