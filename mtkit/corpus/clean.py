@@ -100,7 +100,7 @@ class TextCleaner:
     """The filters of one parallel text: `judge` finds the faults, and `write` the text without them.
 
     Args:
-        configs: the filters, in any order.
+        configs: the filters; each learns what is usual from pairs that those before it keep.
         context: lines of valid and test, and how models score pairs; languages are those of the text.
 
     Attributes:

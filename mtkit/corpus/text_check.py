@@ -16,15 +16,11 @@ from numpy.typing import NDArray
 
 from mtkit.config import construct
 from mtkit.corpus.filters.config import (
-    AddressFilterConfig,
     CopyFilterConfig,
     DuplicateFilterConfig,
-    EmptyFilterConfig,
-    MarkupFilterConfig,
+    FilterConfig,
     NearDuplicateFilterConfig,
-    NumberFilterConfig,
-    RatioFilterConfig,
-    RepetitionFilterConfig,
+    default_filters,
 )
 from mtkit.corpus.filters.duplicates import DuplicateFilter, NearDuplicateFilter
 from mtkit.corpus.filters.filter import Filter, PairBlock
@@ -76,6 +72,7 @@ class Kind:
 
 
 CLEAN = "mtkit clean removes them"
+_FILTERS: dict[str, FilterConfig] = {each.kind: each for each in default_filters()}
 KINDS: dict[str, Kind] = {
     "lengths": Kind("error", "the files have different numbers of lines", "give each line its translation"),
     "not_utf8": Kind("error", "not UTF-8", "convert the file: iconv -f latin1 -t utf-8"),
@@ -95,25 +92,19 @@ KINDS: dict[str, Kind] = {
         "warning", "characters in lines that other programs break lines at", "replace them by spaces: other counts"
     ),
     "control": Kind("warning", "control or private characters", "remove them; a model would learn to write them", 1e-4),
-    "repeated": Kind("warning", RepetitionFilterConfig.what, CLEAN, 1e-3),
-    "empty": Kind("warning", EmptyFilterConfig.what, "training drops them", 0.001),
-    "copies": Kind("warning", CopyFilterConfig.what, f"{CLEAN}, if they should be translated", 0.01),
-    "duplicates": Kind("warning", DuplicateFilterConfig.what, f"{CLEAN}; they weigh more", 0.1),
-    "near_duplicates": Kind("warning", NearDuplicateFilterConfig.what, "look at them", 0.1),
-    "odd_lengths": Kind("warning", RatioFilterConfig.what, CLEAN, 0.01),
-    "numbers": Kind("warning", NumberFilterConfig.what, "look at them", 0.1),
-    "urls": Kind("warning", AddressFilterConfig.what, "look at them", 0.01),
-    "markup": Kind("warning", MarkupFilterConfig.what, "look at them", 0.01),
+    "repeated": Kind("warning", _FILTERS["repeated"].what, CLEAN, 1e-3),
+    "empty": Kind("warning", _FILTERS["empty"].what, "training drops them", 0.001),
+    "copies": Kind("warning", _FILTERS["copies"].what, f"{CLEAN}, if they should be translated", 0.01),
+    "duplicates": Kind("warning", _FILTERS["duplicates"].what, f"{CLEAN}; they weigh more", 0.1),
+    "near_duplicates": Kind("warning", _FILTERS["near_duplicates"].what, "look at them", 0.1),
+    "odd_lengths": Kind("warning", _FILTERS["odd_lengths"].what, CLEAN, 0.01),
+    "numbers": Kind("warning", _FILTERS["numbers"].what, "look at them", 0.1),
+    "urls": Kind("warning", _FILTERS["urls"].what, "look at them", 0.01),
+    "markup": Kind("warning", _FILTERS["markup"].what, "look at them", 0.01),
 }
-
-
 PAIR_FILTERS = (
     CopyFilterConfig(min_words=1),
-    EmptyFilterConfig(),
-    RepetitionFilterConfig(),
-    NumberFilterConfig(),
-    AddressFilterConfig(),
-    MarkupFilterConfig(),
+    *(_FILTERS[kind] for kind in ("empty", "repeated", "numbers", "urls", "markup")),
 )
 
 

@@ -105,9 +105,9 @@ class NearDuplicateFilter(Filter):
             ])[:, 0]  # fmt: skip
             numbers = np.flatnonzero(is_open)
             first = _first_equal(numbers, keys)
-            is_later = first < numbers
-            for start in range(0, np.count_nonzero(is_later), _CHUNK):
-                one, other = (each[is_later][start : start + _CHUNK] for each in (numbers, first))
+            candidates, earlier = numbers[first < numbers], first[first < numbers]
+            for start in range(0, len(candidates), _CHUNK):
+                one, other = (each[start : start + _CHUNK] for each in (candidates, earlier))
                 equal = (stored[one] == stored[other]).mean(axis=1)
                 # unequal minima have equal bytes once in 256
                 is_open[one[(equal - 1 / 256) / (1 - 1 / 256) >= self._min_similarity - 1e-9]] = False
