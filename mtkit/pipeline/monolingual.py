@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from mtkit.corpus.config import TextPair, TrainParallelFiles
+from mtkit.errors import UsageError
 from mtkit.pipeline import stages
 from mtkit.pipeline.choices import choose_for_run
 from mtkit.pipeline.languages import language_mistake
@@ -18,6 +19,7 @@ from mtkit.recipe.defaults.choose import Draft
 from mtkit.recipe.defaults.facts import BudgetLimits
 from mtkit.recipe.paths import to_plain
 from mtkit.recipe.sections import Recipe
+from mtkit.training.distributed import num_processes
 from mtkit.training.monitoring.log import Display
 
 REVERSE, PAIRS = "reverse", "pairs"  # in the run folder: runs of the other direction, and of the pairs alone
@@ -57,8 +59,10 @@ class MonolingualText:
     ) -> stages.Report:
         """Train the reverse system, that of the pairs and that of both, and keep the better one of the last two.
 
-        Arguments and errors as `choose_for_run` and `run_stages`.
+        Arguments and errors as `choose_for_run` and `run_stages`; UsageError also if there are several processes.
         """
+        if num_processes() > 1:  # noticed before the first training, not at the translation
+            raise UsageError("--mono: one process translates the text; run it without torchrun, or on one GPU")
         pairs = self.read([])
         folder = run_folder_path(pairs.recipe, run_dir)
         if mistake := language_mistake(self.text, pairs.recipe.corpus.tgt_lang):

@@ -11,7 +11,7 @@ import pytest
 
 from mtkit.cli import entry
 from mtkit.errors import UsageError
-from mtkit.pipeline import stages, synthetic_text
+from mtkit.pipeline import monolingual, stages, synthetic_text
 from mtkit.pipeline.synthetic_text import BLANK, DISTANCE, RECORD, with_noise
 from mtkit.recipe.recipe import load_recipe
 from mtkit.translate import teachers
@@ -239,4 +239,8 @@ def test_run_with_text_in_the_target_language(
     report = json.loads((out / "report.json").read_text())
     assert "bleu" in report["test"]["test"]
     assert entry.execute(["run", "toy.yaml", "--mono", str(mono)]) == 2
+    capsys.readouterr()
+    monkeypatch.setattr(monolingual, "num_processes", lambda: 2)
+    assert entry.execute([*command, "--fresh"]) == 2
+    assert "--mono: one process translates the text" in capsys.readouterr().err
     assert entry.execute(["run", "train.en", "train.de", "--mono", "missing.de"]) == 66
