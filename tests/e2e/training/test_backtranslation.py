@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mtkit.cli import entry
-from mtkit.errors import UsageError
+from mtkit.errors import MissingInputError, UsageError
+from mtkit.model_folder.folder import ModelMetadata
 from mtkit.pipeline import monolingual, stages, synthetic_text
 from mtkit.pipeline.synthetic_text import BLANK, DISTANCE, RECORD, with_noise
 from mtkit.recipe.recipe import load_recipe
+from mtkit.text.source_prefix import SourcePrefix
 from mtkit.translate import teachers
 from tests.toy.runs import WORDS, sentences, write_all
 
@@ -205,6 +209,25 @@ def test_a_recipe_with_text_that_a_model_translates(tmp_path: Path, monkeypatch:
     wrong = load_recipe(str(recipe), [entry_of.replace("reverse", "both")])
     with pytest.raises(UsageError, match="translates from en to de, and de to en is needed"):
         stages.run(wrong, run_dir="wrong")
+    missing = load_recipe(str(recipe), [entry_of, "corpus.test.other={src: no.en, tgt: no.de}"])
+    with pytest.raises(MissingInputError, match=r"no\.en"):  # before the translation
+        stages.run(missing, run_dir="missing")
+    assert not folder.exists()
+
+
+def test_a_model_of_many_languages_gets_the_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = SimpleNamespace(languages=["de", "en", "fr"], src_lang="en", tgt_lang="de", tags=[])
+    metadata.direction = partial(ModelMetadata.direction, metadata)
+    monkeypatch.setattr(synthetic_text, "find_model", lambda path: path)
+    monkeypatch.setattr(synthetic_text, "read_metadata", lambda path: metadata)
+    prefix = synthetic_text.prefix_between(Path("model"), "fr", "en")
+    assert (prefix.src_lang, prefix.tgt_lang) == ("fr", "en")
+    with pytest.raises(UsageError, match="the model has the languages de, en, fr"):
+        synthetic_text.prefix_between(Path("model"), "fr", "cs")
+    metadata.languages = []
+    assert synthetic_text.prefix_between(Path("model"), "en", "de") == SourcePrefix()
+    with pytest.raises(UsageError, match="translates from en to de, and de to en is needed"):
+        synthetic_text.prefix_between(Path("model"), "de", "en")
 
 
 @pytest.mark.whole
