@@ -324,6 +324,10 @@ class CorpusConfig:
             )
         if any(weighted) and self.sampling_temperature is not None:
             raise ValueError("sampling_temperature: mixes the corpora, and so do their weights; omit one of them")
+        made = {number: each.folder for number, each in enumerate(self.train) if isinstance(each, TrainBacktranslated)}
+        for number, folder in made.items():
+            if folder in (made[other] for other in made if other < number):  # each would overwrite the other's pairs
+                raise ValueError(f"train.{number}.output: {folder} is the folder of another corpus too; set another")
 
     def _check_tags(self) -> None:
         try:

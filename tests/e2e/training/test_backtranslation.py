@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from mtkit.cli import entry
+from mtkit.corpus.config import CorpusConfig, ParallelFiles, TrainBacktranslated
 from mtkit.errors import MissingInputError, UsageError
 from mtkit.model_folder.folder import ModelMetadata
 from mtkit.pipeline import monolingual, stages, synthetic_text
@@ -213,6 +215,15 @@ def test_a_recipe_with_text_that_a_model_translates(tmp_path: Path, monkeypatch:
     with pytest.raises(MissingInputError, match=r"no\.en"):  # before the translation
         stages.run(missing, run_dir="missing")
     assert not folder.exists()
+
+
+def test_two_texts_have_two_folders() -> None:
+    one = TrainBacktranslated(mono=Path("mono.de"), backtranslate=Path("a"))
+    two = replace(one, backtranslate=Path("b"))
+    corpus = partial(CorpusConfig, src_lang="en", tgt_lang="de", valid=ParallelFiles(src=Path("v"), tgt=Path("w")))
+    with pytest.raises(ValueError, match=r"^train\.1\.output: mono\.de\.synthetic is the folder of another corpus"):
+        corpus(train=[one, two])
+    corpus(train=[one, replace(two, output=Path("other"))])
 
 
 def test_a_model_of_many_languages_gets_the_direction(monkeypatch: pytest.MonkeyPatch) -> None:
