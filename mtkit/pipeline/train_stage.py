@@ -16,6 +16,7 @@ from mtkit.corpus.order.batch import dummy_batch
 from mtkit.corpus.order.loader import Loader
 from mtkit.corpus.store import SIDES
 from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
+from mtkit.hardware import trim_malloc
 from mtkit.io.files import hash_file, require_regular_file
 from mtkit.io.records import Json, write_record
 from mtkit.layers.projections import DOWN, UP, is_low_rank, merge_low_rank
@@ -146,6 +147,7 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
         report = folder.read_report()
         if "test" in report:  # scores of the model that is replaced
             write_record(folder.report, {key: value for key, value in report.items() if key != "test"})
+        trim_malloc()  # the memory of activations
         merged = _finish_adapter(recipe, tokenizers.vocab_sizes, result.weights, folder.adapter)
         # the model folder with its fingerprint marks the training as finished
         model, lexicon = folder.model, corpora.lexicon

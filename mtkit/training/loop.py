@@ -237,9 +237,10 @@ def final_weights(run: TrainingRun) -> dict[str, Tensor]:
             intact.append(path)
         except DamagedError as error:
             run.log.event("damaged", path=str(path), reason=str(error))
+    parameters = run.learner.model.named_parameters() if ranks.world_size == 1 else ()
+    frozen = {name: p.detach() for name, p in parameters if not p.requires_grad and p.is_cpu}
     if ranks.broadcast([len(intact)])[0]:
-        model = run.learner.model
-        frozen = {name: p.detach() for name, p in model.named_parameters() if not p.requires_grad and p.is_cpu}
-        return average_checkpoints(intact, {} if ranks.world_size > 1 else frozen) if ranks.is_first else {}
+        return average_checkpoints(intact, frozen) if ranks.is_first else {}
     with run.learner.eval_model() as model:
-        return {name: weight.to("cpu", copy=True) for name, weight in weights(model).items()} if ranks.is_first else {}
+        last = weights(model) if ranks.is_first else {}
+        return {name: weight.to("cpu", copy=name not in frozen) for name, weight in last.items()}
