@@ -30,6 +30,7 @@ from mtkit.training.config import TrackerName
 EXTRAS = {  # package: extra of mtkit that installs it
     **({"backports.zstd": "zst"} if sys.version_info < (3, 14) else {}),
     "ctranslate2": "export",
+    "ray": "ray",
     "onnxruntime": "onnx",
     "transformers": "transformers",
     "huggingface_hub": "hub",

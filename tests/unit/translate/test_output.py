@@ -45,7 +45,7 @@ class WindowTranslator:
 
 @pytest.fixture(autouse=True)
 def _small_windows(monkeypatch):
-    monkeypatch.setattr(module, "window_options", lambda num_workers, flush_every: OPTIONS)
+    monkeypatch.setattr(module, "window_options", lambda num_workers, flush_every, cluster: OPTIONS)
 
 
 def write(path: Path, lines: Iterable[str] = LINES, *, resume=False, header=None, fail_at=None, constraints=None):
