@@ -284,7 +284,8 @@ def make_synthetic_texts(recipe: Recipe, notify: Callable[[str], None] = lambda 
         src_lang, tgt_lang = corpus.languages_of(files)
         prefix = prefix_between(files.backtranslate, tgt_lang, src_lang)
         options = TranslationOptions(source_prefix=prefix)
-        overrides = [] if files.sample is None else sampling_overrides(files.sample, seed=1)
+        sampling = [f"search.method={{kind: sampling, temperature: {files.sample}}}", "search.n_best=1"]
+        overrides = [] if files.sample is None else sampling
         text = SyntheticText(
             text=files.mono,
             folder=files.folder,
@@ -302,9 +303,3 @@ def make_synthetic_texts(recipe: Recipe, notify: Callable[[str], None] = lambda 
             notify(f"{place}: {mistake}; check the file")
         notify(f"{place}: {files.mono} is translated by {files.backtranslate} ...")
         notify(f"{place}: {text.make()}")
-
-
-def sampling_overrides(temperature: float, *, seed: int) -> list[str]:
-    """Overrides for one sampled translation of each line."""
-    method = {"kind": "sampling", "num_samples": 1, "seed": seed, "temperature": temperature}
-    return [*(f"search.method.{key}={value}" for key, value in method.items()), "search.n_best=1"]

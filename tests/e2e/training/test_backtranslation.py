@@ -208,6 +208,12 @@ def test_a_recipe_with_text_that_a_model_translates(tmp_path: Path, monkeypatch:
     shutil.rmtree(folder)
     assert entry.execute(["run", str(recipe), entry_of, "--dry-run"]) == 0
     assert not folder.exists()
+    sampled = entry_of.replace("tag: BT", f"sample: 2.0, noise: true, output: {tmp_path / 'sampled'}")
+    stages.train_tokenizer(load_recipe(str(recipe), [sampled]), run_dir="sampled-run")
+    record = json.loads((tmp_path / "sampled" / RECORD).read_text())["inputs"]
+    assert "search.method={kind: sampling, temperature: 2.0}" in record["teacher"]["search"]
+    assert record["noise_seed"] == 1
+    assert lines(tmp_path / "sampled" / "source.txt") != made
     wrong = load_recipe(str(recipe), [entry_of.replace("reverse", "both")])
     with pytest.raises(UsageError, match="translates from en to de, and de to en is needed"):
         stages.run(wrong, run_dir="wrong")
