@@ -203,7 +203,7 @@ def usual_ratio(characters: NDArray[np.integer[Any]]) -> float:
 
 
 def are_odd(characters: NDArray[np.integer[Any]], usual: float, max_ratio: float = ODD_RATIO) -> NDArray[np.bool_]:
-    """[N] whether the ratio of the lengths of two sides [N, 2] is some times larger or smaller than usual."""
+    """[N] whether the ratio of the lengths of two sides [N, 2] is `max_ratio` times larger or smaller than usual."""
     both = np.maximum(characters, 1)
     relative = both[:, 0] / both[:, 1] / usual
     is_odd = (np.maximum(relative, 1 / relative) > max_ratio) & (both.max(axis=1) > ODD_CHARACTERS)
