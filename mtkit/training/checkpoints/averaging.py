@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -75,9 +74,6 @@ class ExponentialMovingAverage:
             average.copy_(before)
 
 
-NO_WEIGHTS: Mapping[str, Tensor] = MappingProxyType({})
-
-
 def translation_weights(path: Path, *, leave_out: Collection[str] = ()) -> dict[str, Tensor]:
     """Read the weights for translation: a checkpoint's EMA where it has one, and otherwise its model.
 
@@ -106,11 +102,11 @@ def translation_weights(path: Path, *, leave_out: Collection[str] = ()) -> dict[
     return weights
 
 
-def average_checkpoints(paths: Sequence[Path], known: Mapping[str, Tensor] = NO_WEIGHTS) -> dict[str, Tensor]:
+def average_checkpoints(paths: Sequence[Path], known: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
     """Return the mean of the weights of one or more checkpoints or model folders, summed in float64.
 
     Args:
-        known: weights that are equal in all of them; they are not read again.
+        known: weights that are equal in all of them; they are not read again. None: there are none.
 
     Raises:
         MissingInputError: a path is not a checkpoint.
@@ -119,6 +115,7 @@ def average_checkpoints(paths: Sequence[Path], known: Mapping[str, Tensor] = NO_
     """
     if not paths:
         raise ValueError("no checkpoint to average")
+    known = known or {}
     first = translation_weights(paths[0], leave_out=known)
     if len(paths) == 1:
         return {**first, **known}
