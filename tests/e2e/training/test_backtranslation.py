@@ -148,6 +148,7 @@ def test_noise_drops_blanks_and_moves_words() -> None:
         (["mono.de", "-o", "out"], "give MODEL and TEXT"),
         (["model", "mono.de", "-o", "out", "--teacher-command", "cat"], "give MODEL and TEXT"),
         (["model", "mono.de", "-o", "out", "--yes"], "--yes: has no effect"),
+        (["model", "mono.de", "-o", "out", "--seed", "2"], "backtranslate: --seed is the seed of sampling"),
         (["model", "mono.de", "-o", "out", "--keep", "0.5"], "--keep: has no effect"),
         (["model", "mono.de", "-o", "out", "--seed", "2"], "--seed is the seed of sampling"),
         (["mono.de", "-o", "out", "--teacher-command", "cat", "--threads", "2"], "--threads and --workers: has no"),

@@ -115,7 +115,10 @@ def backtranslate(
     text = Path(words[-1])
     before = parse_prefix(tag, prefix, src_lang, tgt_lang)
     seed_of_search = None if noise and sample is None else seed
-    overrides = SearchOptions(beam_size=beam_size, sample=sample, seed=seed_of_search, settings=settings).overrides()
+    search = SearchOptions(
+        command="backtranslate", beam_size=beam_size, sample=sample, seed=seed_of_search, settings=settings
+    )
+    overrides = search.overrides()
     cluster = ray_cluster("backtranslate", engine, address, threads=threads, workers=workers)
     unused = {
         "--teacher-model": teacher_url is None and teacher_model is not None,

@@ -185,6 +185,7 @@ HelpSearch = Annotated[
 class SearchOptions:
     """The options of a command line for the search; None: not given."""
 
+    command: str
     beam_size: int | None = None
     n_best: int | None = None
     length_penalty: float | None = None
@@ -200,7 +201,7 @@ class SearchOptions:
             UsageError: an option needs another one, or --set sets the same key as an option.
         """
         if self.seed is not None and self.sample is None:
-            raise UsageError("translate: --seed is the seed of sampling; add --sample TEMPERATURE, or omit it")
+            raise UsageError(f"{self.command}: --seed is the seed of sampling; add --sample TEMPERATURE, or omit it")
         # by override, the option that states it; None: a default, which --set may replace
         from_options: dict[str, str | None] = {}
         if self.beam_size is not None:
@@ -222,7 +223,7 @@ class SearchOptions:
         for text in settings:
             for override, option in from_options.items():
                 if option is not None and _overlap(text, override):
-                    raise UsageError(f"translate: --set {text} and {option} set the same key; give one of them")
+                    raise UsageError(f"{self.command}: --set {text} and {option} set the same key; give one of them")
         defaults = {
             override
             for override, option in from_options.items()

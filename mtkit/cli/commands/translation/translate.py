@@ -157,6 +157,7 @@ def translate(
         quiet=quiet,
     )
     search = SearchOptions(
+        command="translate",
         beam_size=beam_size,
         n_best=n_best,
         length_penalty=length_penalty,
