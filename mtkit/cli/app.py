@@ -26,7 +26,7 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Train": ("training", ("train", "finetune", "watch", "checkpoints", "average", "study")),
     "Translate": ("translation", ("translate", "score")),
-    "Evaluate": ("evaluation", ("evaluate", "bench", "reproduce")),
+    "Evaluate": ("evaluation", ("evaluate", "compare", "bench", "reproduce")),
     "Inspect": ("inspection", ("keys", "describe", "plot", "attention", "nearest", "doctor")),
     "Deploy": ("deployment", ("compress", "export", "import", "push", "serve")),
 }
@@ -205,6 +205,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "score": ("mtkit score runs/en-de --src input.en --ref output.de --json -",),
     "evaluate": ("mtkit evaluate first.de second.de --ref reference.de", "mtkit evaluate runs/en-de --by-length"),
+    "compare": (
+        "mtkit compare first.de second.de --ref reference.de --src source.en",
+        "mtkit compare old.de new.de --ref reference.de --fail-on significant --json comparison.json",
+    ),
     "bench": ("mtkit bench runs/en-de input.en --compute-type float32 --compute-type int8",),
     "reproduce": ("mtkit reproduce --list",),
     "keys": ("mtkit keys training",),

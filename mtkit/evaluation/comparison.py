@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -28,7 +28,7 @@ from mtkit.evaluation.resampling import (
     randomisation_p_value,
 )
 from mtkit.evaluation.score import Interval, Score, Scores, check_counts, sampled_warnings
-from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer
+from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, TokenizerChoice, choose_tokenizer
 
 LENGTH_LIMITS = (10, 20, 30, 40, 50)  # words, or characters of a script without spaces; the last group has no limit
 MIN_RESAMPLED = 30  # lines; the samples of fewer are too alike: those of one line are equal, with the lowest p-value
@@ -43,12 +43,34 @@ class Comparison:
         p_values: by test (`bootstrap`, `randomisation`), metric and system, against the first system.
         tests: sentence about each test: its number of samples and seed.
         groups: scores by group of segments, such as `length 10-19` or the name of a document; empty without groups.
+        segments: statistics of each line, by metric and system.
+        tokenizer: that of BLEU.
     """
 
     scores: dict[str, Scores]
     p_values: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     tests: tuple[str, ...] = ()
     groups: dict[str, GroupScores] = field(default_factory=dict)
+    segments: Mapping[MetricName, Mapping[str, SegmentStatistics]] = field(default_factory=dict, repr=False)
+    tokenizer: TokenizerChoice = field(default_factory=lambda: TokenizerChoice("13a", None))
+
+    def losses(self) -> Iterator[tuple[str, str, float, float]]:
+        """System, metric, how much worse than the first system it is in percent, and p (randomisation)."""
+        first, *others = self.scores
+        for system, (metric, score) in itertools.product(others, self.scores[first].values.items()):
+            loss = score.value - self.scores[system].values[metric].value
+            p_value = self.p_values["randomisation"][metric][system]
+            yield system, metric, loss if REPORTED[metric].higher_is_better else -loss, p_value
+
+    def line_scores(self) -> dict[str, dict[str, list[float]]]:
+        """Scores of each line by system and metric, in percent with two digits."""
+        return {
+            system: {
+                METRICS[metric].key: [round(score, 2) for score in of_systems[system].line_scores()]
+                for metric, of_systems in self.segments.items()
+            }
+            for system in self.scores
+        }
 
     def best(self) -> dict[str, set[str]]:
         """The systems with the best score of each metric; none without competition."""
@@ -160,13 +182,13 @@ def compare(
         }
         scored_groups[group] = GroupScores(len(indices), of_group)
     if not intervals or len(hyps) < 2:
-        return Comparison(scores, groups=scored_groups)
+        return Comparison(scores, groups=scored_groups, segments=statistics, tokenizer=choice.tokenizer)
     tests = (
         f"bootstrap: paired, {NUM_SAMPLES:,} samples, seed {SEED}",
         f"randomisation: paired, all exchanges of at most {EXACT_LINES} differing lines or {NUM_TRIALS:,} random ones, "
         f"seed {SEED}",
     )
-    return Comparison(scores, _p_values(statistics, samples), tests, scored_groups)
+    return Comparison(scores, _p_values(statistics, samples), tests, scored_groups, statistics, choice.tokenizer)
 
 
 def _p_values(

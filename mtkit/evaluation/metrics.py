@@ -62,6 +62,10 @@ class Metric(ABC):
     def score(self, sums: list[float]) -> float:
         """Score in percent of a set of segments, given the sums of their K statistics."""
 
+    def line_score(self, values: list[float]) -> float:
+        """Score in percent of one segment, given its K statistics."""
+        return self.score(values)
+
     @abstractmethod
     def signature(self, num_samples: int | None = None, seed: int = 0) -> str:
         """Settings of the metric in one line, after `statistics`.
@@ -102,6 +106,14 @@ class SacrebleuMetric(Metric):
     def score(self, sums: list[float]) -> float:
         """See Metric."""
         return float(self.metric._aggregate_and_compute([sums]).score)
+
+    def line_score(self, values: list[float]) -> float:
+        """See Metric; BLEU counts the n-gram orders that the line has, as sacreBLEU's sentence score."""
+        if not isinstance(self.metric, BLEU):
+            return self.score(values)
+        (hyp, ref, *counts), order = [int(value) for value in values], self.metric.max_ngram_order
+        score = BLEU.compute_bleu(counts[:order], counts[order:], hyp, ref, smooth_method="exp", effective_order=True)
+        return float(score.score)
 
     def signature(self, num_samples: int | None = None, seed: int = 0) -> str:
         """Signature of sacreBLEU."""

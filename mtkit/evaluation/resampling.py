@@ -43,6 +43,10 @@ class SegmentStatistics:
         """Score in percent of some segments, by default of all."""
         return self.metric.score(self.values[segments].sum(0).tolist())
 
+    def line_scores(self) -> list[float]:
+        """Score in percent of each segment, as sacreBLEU's sentence scores."""
+        return [self.metric.line_score(row) for row in self.values.tolist()]
+
     def scores(self, sums: Array) -> Array:
         """Scores in percent of sets of segments, given the sums of their statistics: [sets, K] -> [sets]."""
         # sacreBLEU computes in the type of its input: float32 gives numpy scalars among Python's, and rounded scores

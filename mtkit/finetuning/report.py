@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sacrebleu.metrics.chrf import CHRF
-
 from mtkit.display import Table, in_current_folder
 from mtkit.evaluation.comparison import compare, score_table, signature_lines
+from mtkit.evaluation.reasons import reasons_of
 from mtkit.evaluation.score import metrics_of_run
 from mtkit.finetuning.choice import AFTER, BEFORE, MIXTURE, ModelChoice, tuned_model
 from mtkit.io.files import hash_file, write_text
@@ -23,7 +22,6 @@ from mtkit.text.lines import read_lines
 from mtkit.translate.load import load_translator
 
 COMPARISON, LINES = "comparison.json", "lines.tsv"  # in the run folder
-NUM_LINES = 3  # that are printed of each kind; lines.tsv has all
 
 
 @dataclass(frozen=True)
@@ -42,20 +40,6 @@ class FinetuneReport:
     lines: list[str] = field(default_factory=list)
     content: dict[str, Any] = field(default_factory=dict)
     choice: str = ""
-
-
-@dataclass(frozen=True)
-class ChangedLine:
-    """A line of a test set whose translation changed; chrF2 of the translation before and after."""
-
-    number: int
-    scores: tuple[float, float]
-    texts: tuple[str, str, str, str]  # source, translations before and after, reference
-
-    @property
-    def change(self) -> float:
-        """Difference of chrF2."""
-        return self.scores[1] - self.scores[0]
 
 
 def report(
@@ -93,10 +77,11 @@ def report(
         title = f"{name}: {len(src):,} lines of {in_current_folder(str(files.src))}; p against the model before"
         tables.append(replace(table, title=title))
         content[name] = comparison.as_dict()
-        changed = changed_lines(src, hyps[BEFORE], hyps[AFTER], ref)
-        for line in changed:
-            rows.append([name, str(line.number), *(f"{score:.2f}" for score in line.scores), *line.texts])
-        lines += _describe(name, changed)
+        (reasons,) = reasons_of(comparison, {label: hyps[label] for label in (BEFORE, AFTER)}, [ref], src)
+        for line in reasons.lines:
+            texts = (src[line.number - 1], *line.texts, ref[line.number - 1])
+            rows.append([name, str(line.number), *(f"{score:.2f}" for score in line.scores), *texts])
+        lines += ["", f"{name}:", *reasons.summary(), *reasons.examples(ref, src)]
         lines += signature_lines(comparison.scores) if name == next(iter(content)) else []
     tsv = ("\t".join(cell.replace("\t", " ") for cell in row) for row in rows)
     write_text(folder.path / LINES, "".join(f"{row}\n" for row in tsv))
@@ -128,32 +113,6 @@ class _Translations:
             write_text(output, "".join(f"{hyp}\n" for hyp in hyps))
         self.fingerprints[key] = [inputs, hash_file(output)]
         return list(read_lines(output))
-
-
-def changed_lines(
-    src: Sequence[str], before: Sequence[str], after: Sequence[str], ref: Sequence[str]
-) -> list[ChangedLine]:
-    """The lines whose translation changed, from the one that gained most to the one that lost most."""
-    metric = CHRF()
-    changed = []
-    for number, texts in enumerate(zip(src, before, after, ref, strict=True), start=1):
-        if texts[1] != texts[2]:
-            scores = [metric.sentence_score(hyp, [texts[3]]).score for hyp in texts[1:3]]
-            changed.append(ChangedLine(number, (scores[0], scores[1]), texts))
-    return sorted(changed, key=lambda line: -line.change)
-
-
-def _describe(name: str, changed: Sequence[ChangedLine]) -> list[str]:
-    """Counts, and the lines that gained and lost most."""
-    better, worse = ([line for line in changed if line.change * sign > 0] for sign in (1, -1))
-    lines = ["", f"{name}: {len(better):,} lines better, {len(worse):,} worse, by chrF2"]
-    for word, chosen in (("better", better[:NUM_LINES]), ("worse", worse[: -NUM_LINES - 1 : -1])):
-        for line in chosen:
-            before, after = line.scores
-            lines.append(f"{word}: {name} line {line.number}: chrF2 {before:.0f} -> {after:.0f}")
-            labels = ("src", BEFORE, AFTER, "ref")
-            lines += [f"  {label:<6} {text}" for label, text in zip(labels, line.texts, strict=True)]
-    return lines
 
 
 def _next_steps(recipe: Recipe, path: Path, choice: ModelChoice, mixed: Path | None) -> list[str]:

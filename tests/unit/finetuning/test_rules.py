@@ -13,7 +13,6 @@ import torch
 from mtkit.errors import RecipeError, UsageError
 from mtkit.finetuning.choice import choose, interpolate
 from mtkit.finetuning.learning_rate import MAX_TRIALS, RATE_TIMES_WIDTH, STEP, RangeTest, search_rates
-from mtkit.finetuning.report import changed_lines
 from mtkit.finetuning.settings import TrainingPlan, course_of, fit_updates, unstated_reasons, with_course
 from mtkit.recipe.defaults.facts import NO_LIMITS, parse_budget
 from mtkit.recipe.located import with_location
@@ -99,12 +98,6 @@ def test_weights_are_interpolated_and_integers_kept() -> None:
     mixed = interpolate(before, {"a": torch.tensor([8.0, 0.0]), "n": torch.tensor([2])}, 0.25)
     assert mixed["a"].tolist() == [2.0, 3.0]
     assert mixed["n"].tolist() == [2]
-
-
-def test_changed_lines_are_ordered_by_their_gain() -> None:
-    ref = ["good text here", "same", "another line"]
-    lines = changed_lines(["s"] * 3, ["bad", "same", "another line"], ["good text here", "same", "nothing"], ref)
-    assert [(line.number, line.change > 0) for line in lines] == [(1, True), (3, False)]
 
 
 def test_updates_of_a_budget() -> None:

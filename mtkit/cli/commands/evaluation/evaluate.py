@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,7 +97,7 @@ def evaluate(
     if run is not None and (src is not None or lang is not None):
         raise UsageError("evaluate: with --run the recipe names source and language; omit --src and --lang")
     if lang is not None:
-        _check_language(lang)
+        check_language(lang)
     inputs = [*(hyps or []), *(ref or []), src, docid]
     forbid_overwriting_input("evaluate", json, inputs)
     if inputs.count(Path("-")) > 1:
@@ -112,8 +113,18 @@ def evaluate(
         documents_file="" if docid is None else str(docid),
     )
     if run is None:
-        result = _compare_files(hyps or [], ref or [], src, options, lang)
-        _print_results("system", [result], form, result.as_dict(), json)
+        texts = read_systems("evaluate", hyps or [], ref or [], src)
+        result = texts.compare(options, lang)
+        content, reasons = result.as_dict(), list[str]()
+        if json is not None or form == "json":
+            for system, scores in result.line_scores().items():
+                content[system]["lines"] = scores
+        if len(texts.hyps) > 1:
+            from mtkit.evaluation.reasons import reasons_of
+
+            for each in reasons_of(result, texts.hyps, texts.refs, texts.src):
+                reasons += each.summary()
+        _print_results("system", [result], form, content, json, reasons)
         return
 
     from mtkit.cli.display import open_display
@@ -131,33 +142,46 @@ def evaluate(
         _print_results("test set", results, form, content, json)
 
 
-def _compare_files(
-    hyps: Sequence[Path], ref: Sequence[Path], src: Path | None, options: ReportOptions, lang: str | None
-) -> Comparison:
+@dataclass(frozen=True)
+class SystemTexts:
+    """Translations of several systems by their names, references, and source."""
+
+    hyps: dict[str, list[str]]
+    refs: list[list[str]]
+    src: list[str] | None
+
+    def compare(self, options: ReportOptions, lang: str | None) -> Comparison:
+        """Scores, tests and groups; errors as `comparison.compare`."""
+        from mtkit.evaluation.comparison import compare, segment_groups
+        from mtkit.evaluation.config import EvaluationConfig
+
+        config = options.apply(EvaluationConfig())
+        return compare(
+            self.hyps,
+            self.refs,
+            config.metrics,
+            tgt_lang=lang,
+            tokenize=config.tokenize,
+            lowercase=config.lowercase,
+            src=self.src,
+            intervals=options.intervals,
+            groups=segment_groups(options, self.refs[0], self.src),
+        )
+
+
+def read_systems(command: str, hyps: Sequence[Path], ref: Sequence[Path], src: Path | None) -> SystemTexts:
+    """Read the files of a comparison; errors as `read_texts`, and UsageError for a file that is given twice."""
     from mtkit.cli.input import read_input_lines
-    from mtkit.evaluation.comparison import compare, segment_groups
-    from mtkit.evaluation.config import EvaluationConfig
     from mtkit.evaluation.score import read_texts
 
     for files in (hyps, ref):
-        forbid_repeated("evaluate", files)
-    config = options.apply(EvaluationConfig())
+        forbid_repeated(command, files)
     texts = read_texts(hyps, ref, src, read_input_lines)
     source = None if src is None else texts[src]
-    return compare(
-        {str(hyp): texts[hyp] for hyp in hyps},
-        [texts[path] for path in ref],
-        config.metrics,
-        tgt_lang=lang,
-        tokenize=config.tokenize,
-        lowercase=config.lowercase,
-        src=source,
-        intervals=options.intervals,
-        groups=segment_groups(options, texts[ref[0]], source),
-    )
+    return SystemTexts({str(hyp): texts[hyp] for hyp in hyps}, [texts[path] for path in ref], source)
 
 
-def _check_language(lang: str) -> None:
+def check_language(lang: str) -> None:
     """Check --lang; a code that may be right, but that mtkit does not know, is reported on stderr.
 
     Raises:
@@ -177,9 +201,14 @@ def _check_language(lang: str) -> None:
 
 
 def _print_results(
-    label: str, results: Sequence[Comparison], form: TableFormat | None, content: dict[str, Any], json: Path | None
+    label: str,
+    results: Sequence[Comparison],
+    form: TableFormat | None,
+    content: dict[str, Any],
+    json: Path | None,
+    reasons: Sequence[str] = (),
 ) -> None:
-    """Print the scores of systems on one test set, or of one system on each test set of a run."""
+    """Print the scores of systems on one test set with reasons, or of one system on each test set of a run."""
     from mtkit.cli.printing import print_notes, print_results
     from mtkit.evaluation.comparison import group_table, score_table, signature_lines
 
@@ -190,7 +219,9 @@ def _print_results(
         if result.groups:
             title = next(iter(result.scores)) if len(results) > 1 else None
             tables.append(group_table(result.groups, title=title))
-    print_results(tables, form, notes=[*signature_lines(scores), *first.tests], content=content, json_file=json)
+    print_results(
+        tables, form, notes=[*reasons, *signature_lines(scores), *first.tests], content=content, json_file=json
+    )
     # notes of all systems once, others after the name of the system
     of_all = set.intersection(*(set(each.notes) for each in scores.values())) if len(scores) > 1 else set()
     lines = [note if note in of_all else f"{name}: {note}" for name, each in scores.items() for note in each.notes]

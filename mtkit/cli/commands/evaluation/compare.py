@@ -1,0 +1,137 @@
+"""`mtkit compare`: which of several systems is better, and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtkit.cli.commands.evaluation.evaluate import check_language, read_systems
+from mtkit.cli.options import JsonFile, forbid_overwriting_input
+from mtkit.evaluation.config import METRIC_NAMES, ReportOptions
+
+if TYPE_CHECKING:
+    from mtkit.evaluation.comparison import Comparison
+
+SIGNIFICANT = 0.05  # p below it
+
+
+def compare(
+    hyps: Annotated[list[Path], typer.Argument(metavar="HYP", help="Translations of two or more systems; - is stdin.")],
+    ref: Annotated[list[Path], typer.Option("--ref", metavar="REF", help="Reference translation (repeatable).")],
+    src: Annotated[
+        Path | None,
+        typer.Option("--src", metavar="SRC", help="Source text; tells names and untranslated words from others."),
+    ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option("--train", metavar="FILE", help="Target side of the training text, to count its words."),
+    ] = None,
+    docid: Annotated[
+        Path | None, typer.Option("--docid", metavar="FILE", help="Also score by document; one name per line.")
+    ] = None,
+    metrics: Annotated[
+        str, typer.Option("--metrics", metavar="LIST", help=f"{', '.join(METRIC_NAMES)}, with commas.")
+    ] = "bleu,chrf",
+    lines: Annotated[int, typer.Option("--lines", min=0, metavar="N", help="Changed lines to show of each kind.")] = 3,
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on",
+            metavar="X|significant",
+            help="Exit with 65 if a system is worse than the first one by more than X in a metric, or significantly.",
+        ),
+    ] = None,
+    lang: Annotated[
+        str | None,
+        typer.Option("--lang", "--tgt-lang", metavar="CODE", help="Language of the references (default: by script)."),
+    ] = None,
+    json: JsonFile = None,
+) -> None:
+    """Say which of several systems is better, and why.
+
+    Each is compared with the first one: paired tests, words and n-grams that one system alone has right, errors by
+    class, words by frequency and kind, lengths and documents, and the lines that changed most.
+    """
+    from mtkit.cli.input import read_input_lines
+    from mtkit.cli.printing import STDOUT, print_notes, print_results
+    from mtkit.errors import UsageError
+    from mtkit.evaluation.comparison import group_table, score_table, signature_lines
+    from mtkit.evaluation.reasons import reasons_of
+
+    names = metrics.lower().replace(",", " ").split()
+    if unknown := [name for name in names or [""] if name not in METRIC_NAMES]:
+        raise UsageError(
+            f"compare: --metrics: no such metric: {unknown[0] or 'empty'}; the metrics are {', '.join(METRIC_NAMES)}"
+        )
+    if len(hyps) < 2:
+        raise UsageError("compare: give translations of two or more systems; mtkit evaluate scores one")
+    limit = None if fail_on is None else _limit(fail_on)
+    if lang is not None:
+        check_language(lang)
+    inputs = [*hyps, *ref, src, train, docid]
+    forbid_overwriting_input("compare", json, inputs)
+    if inputs.count(Path("-")) > 1:
+        raise UsageError("compare: - is stdin, which can be read once; write the other text to a file")
+    texts = read_systems("compare", hyps, ref, src)
+    options = ReportOptions(metrics=[name for name in METRIC_NAMES if name in names], by_length=True)
+    if docid is not None:
+        options = replace(options, documents=list(read_input_lines(docid)), documents_file=str(docid))
+    result = texts.compare(options, lang)
+    of_train = None if train is None else list(read_input_lines(train))
+    reasons = reasons_of(result, texts.hyps, texts.refs, texts.src, train=of_train)
+    content = {
+        "systems": result.as_dict(),
+        "reasons": [each.as_dict() for each in reasons],
+        "lines": result.line_scores() if json is not None else {},
+    }
+    shown = [line for each in reasons for line in ("", *each.summary())]
+    shown += [line for each in reasons for line in ("", *each.examples(texts.refs[0], texts.src, lines)) if lines]
+    scores = score_table(result.scores, p_values=result.p_values, best=result.best())
+    print_results([scores], notes=[*shown, ""], content=content, json_file=json)
+    if json != STDOUT:
+        tables = [table for each in reasons for table in each.tables()]
+        tables.append(group_table(result.groups, title="Lengths and documents"))
+        print_results(tables, notes=["", *signature_lines(result.scores), *result.tests])
+    print_notes(dict.fromkeys(note for each in result.scores.values() for note in each.notes))
+    if limit is not None:
+        _require(result, limit)
+
+
+def _limit(text: str) -> float:
+    """The value of --fail-on: points; -1 for any significant loss.
+
+    Raises:
+        UsageError: it is neither a number nor the word.
+    """
+    from mtkit.errors import UsageError
+
+    if text == "significant":
+        return -1.0
+    try:
+        limit = float(text)
+    except ValueError:
+        limit = -1.0
+    if not 0 <= limit < float("inf"):
+        raise UsageError(f"compare: --fail-on {text}: give a number of points, such as 0.5, or significant")
+    return limit
+
+
+def _require(result: Comparison, limit: float) -> None:
+    """Check that no system is worse than the first one by more than the limit.
+
+    Raises:
+        DataError: a system is.
+    """
+    from mtkit.errors import DataError
+    from mtkit.evaluation.config import REPORTED
+
+    losses = [
+        f"{system} by {loss:.2f} {REPORTED[metric].heading} (p {p:.4f})"
+        for system, metric, loss, p in result.losses()
+        if (loss > 0 and p < SIGNIFICANT if limit < 0 else loss > limit)
+    ]
+    if losses:
+        raise DataError(f"--fail-on: worse than {next(iter(result.scores))}: {', '.join(losses)}")
