@@ -22,7 +22,6 @@ from mtkit.documents.unit import TextUnit
 from mtkit.errors import UsageError
 from mtkit.text.language import CODE, is_language, language_code
 from mtkit.text.lines import COMPRESSION_SUFFIXES
-from mtkit.text.marked import Marked
 
 XML_ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
 
@@ -60,6 +59,7 @@ class DocumentFormat:
         has_references: a character that the encoding lacks is written as a reference, such as `&#8222;`.
         has_texts: `units` finds texts to translate.
         has_pairs: `pairs` or `file_pairs` finds sources and their translations.
+        has_columns: the sides of pairs are columns or keys, which `options.fields` may name.
         has_fields: the texts of some columns or keys alone can be chosen.
         has_attributes: with `options.attributes`, `units` finds the texts of attributes alone.
         is_archive: the files are zip archives, of which some members have text.
@@ -73,6 +73,7 @@ class DocumentFormat:
     has_references: ClassVar[bool] = False
     has_texts: ClassVar[bool] = True
     has_pairs: ClassVar[bool] = False
+    has_columns: ClassVar[bool] = False
     has_fields: ClassVar[bool] = False
     has_attributes: ClassVar[bool] = False
     is_archive: ClassVar[bool] = False
@@ -94,8 +95,12 @@ class DocumentFormat:
         """
         raise NotImplementedError
 
-    def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:
-        """Sources and translations of the next stretch; errors as `units`."""
+    def pair_stretches(self, chunks: Iterable[str]) -> Iterator[str]:
+        """Stretches for `pairs`, which may be longer than those for `units`."""
+        return self.stretches(chunks)
+
+    def pairs(self, stretch: str) -> Iterator[tuple[int, str, str]]:
+        """(line from 0, source, translation) of the pairs of the next stretch, without marks; errors as `units`."""
         raise NotImplementedError
 
     def file_pairs(self, path: Path) -> Iterator[tuple[int, str, str]] | None:

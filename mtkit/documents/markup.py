@@ -41,7 +41,8 @@ _HTML_TAG = re.compile(
 )
 _RAW_TEXT = frozenset({"script", "style", "textarea", "title", "xmp"})  # no tags inside, to the first end tag
 _SCRIPT_TAG = re.compile(rf"<!(?=--)|-->|<(?P<close>/?)script(?=[{_S}/>])", re.IGNORECASE | re.ASCII)
-_XML_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+_XML_ENTITIES = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "amp": "&"}
+_XML_REFERENCES = tuple((f"&{name};", character) for name, character in _XML_ENTITIES.items())  # the ampersand last
 _REFERENCE = re.compile(r"&(?:#(\d{1,7})|#x([0-9a-fA-F]{1,6})|(\w+));")
 _LINE_BREAK = re.compile(r"""\s(?:ctype=["']lb|subType=["']xlf:lb|(?:id|equiv)=["']LINE_BREAK)["']""")  # in XLIFF
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # that XML 1.0 cannot have
@@ -54,7 +55,13 @@ def content_before(tag: str) -> str:
 
 def unescape_xml(text: str) -> str:
     """The text with its references to characters replaced; others stay."""
-    return _REFERENCE.sub(_character, text) if "&" in text else text
+    if "&" not in text:
+        return text
+    if "&#" in text:
+        return _REFERENCE.sub(_character, text)
+    for reference, character in _XML_REFERENCES:
+        text = text.replace(reference, character)
+    return text
 
 
 def _character(match: re.Match[str]) -> str:

@@ -276,15 +276,21 @@ class DocumentSource:
         report(f"{self.name}: not UTF-8, and read as {guess}, which is a guess; --encoding NAME states another")
         return guess
 
-    def read(self, extract: Callable[[str], T]) -> Iterator[tuple[int, str, T]]:
+    def read(
+        self, extract: Callable[[str], T], stretches: Callable[[Iterable[str]], Iterator[str]] | None = None
+    ) -> Iterator[tuple[int, str, T]]:
         """(number of its first line, text, what `extract` makes of it) for each stretch.
+
+        Args:
+            extract: receives a stretch.
+            stretches: of the format; None: those for text units.
 
         Raises:
             DataError: the document is not of its format, or cannot be decoded.
         """
         line, stretch = 1, ""
         try:
-            for stretch in self.form.stretches(self._chunks()):
+            for stretch in (stretches or self.form.stretches)(self._chunks()):
                 yield line, stretch, extract(stretch)
                 line += stretch.count("\n")
         except StretchError as error:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from mtkit.documents.format import REMEDIES, format_of, suffixes
-from mtkit.documents.pairs import read_pairs
+from mtkit.documents.format import format_of
+from mtkit.documents.pairs import find_files, has_pairs, read_pairs
 from mtkit.documents.reading import Report
 from mtkit.errors import DataError, UsageError
 from mtkit.io.files import atomic_folder, hash_file, require_regular_file
@@ -52,19 +52,12 @@ class GivenText:
         """
         for path in self._paths:
             require_regular_file(path)
-        pair_suffixes, file = suffixes(lambda form: form.has_pairs), self.files[0]
         if len(self.files) == 1:
-            suffix = file.suffix.lower()
-            if suffix not in pair_suffixes:
-                if suffix in REMEDIES:
-                    raise UsageError(f"{file}: {suffix} has no pairs that are read; {REMEDIES[suffix]}")
-                kind = "a document without pairs" if suffix in suffixes(lambda form: not form.is_plain) else "one text"
-                remedy = f"give a source and its translation, or a file with both sides: {', '.join(pair_suffixes)}"
-                raise UsageError(f"{file}: {kind}; {remedy}")
+            (file,) = find_files(self.files[0])
             if self.docid is not None:
                 raise UsageError(f"--docid: names the documents of lines, and {file} has none; omit it")
             format_of(file, src_lang="", tgt_lang="", encoding=self.encoding)  # its errors
-        elif document := next((path for path in self.files if path.suffix.lower() in pair_suffixes), None):
+        elif document := next(filter(has_pairs, self.files), None):
             raise UsageError(f"{document}: has both sides; give it alone, or two files of lines")
         elif self.encoding is not None:
             raise UsageError("--encoding: is of a document with both sides; convert files of lines with iconv")
@@ -94,8 +87,9 @@ def _pairs_as_lines(text: GivenText, folder: Path, langs: tuple[str, str], notif
     if not all(file.is_file() for file in files):
         with atomic_folder(written) as temporary:
             pairs = read_pairs(document, src_lang=langs[0], tgt_lang=langs[1], encoding=text.encoding, report=notify)
-            texts = ((pair.src.text, pair.tgt.text) for pair in pairs)
-            count = write_pairs(texts, temporary / files[0].name, temporary / files[1].name)
+            count = write_pairs(
+                ((src, tgt) for _, src, tgt in pairs), temporary / files[0].name, temporary / files[1].name
+            )
             if not count:
                 raise DataError(
                     f"{document}: no pair of {langs[0]} and {langs[1]}, the languages of the model; check the "

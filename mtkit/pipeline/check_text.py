@@ -11,7 +11,7 @@ from mtkit.corpus.lenient_reading import ParallelInput, Record, record_character
 from mtkit.corpus.near_match import HeldOutText
 from mtkit.corpus.split import read_pairs as read_lines_of
 from mtkit.corpus.text_check import CheckReport, TextCheck
-from mtkit.documents.pairs import read_pairs
+from mtkit.documents.pairs import find_files, read_pairs, split_name
 from mtkit.documents.reading import Report
 from mtkit.errors import UsageError
 from mtkit.io.files import require_regular_file
@@ -38,9 +38,13 @@ def check_files(files: Sequence[Path], langs: Langs, held_out: Sequence[Pair], n
 
 def open_text(files: Sequence[Path], langs: Langs, notify: Report) -> ParallelInput:
     """Two files of lines, or one document with both sides; arguments and errors as `check_files`."""
+    if len(files) == 1:
+        if len(found := find_files(files[0])) > 1:
+            raise UsageError(f"{files[0]}: {len(found)} files; give them one by one")
+        return _document(files[0], langs, notify)
     for path in files:
         require_regular_file(path)
-    return _document(files[0], langs, notify) if len(files) == 1 else ParallelInput.of_files(files[0], files[1], langs)
+    return ParallelInput.of_files(files[0], files[1], langs)
 
 
 def held_out_of(corpus: CorpusConfig) -> list[Pair]:
@@ -72,16 +76,17 @@ def _document(path: Path, langs: Langs, notify: Report) -> ParallelInput:
 
     def read(record: Record) -> Iterator[tuple[str | None, str | None]]:
         pairs = read_pairs(path, src_lang=src_lang, tgt_lang=tgt_lang, report=notify)
-        for number, pair in enumerate(pairs):
+        for number, (line, src, tgt) in enumerate(pairs):
             if number == len(numbers):
-                numbers.append(pair.line)
-            record_characters(pair.src.text.replace("\n", " "), "src", number, record)
-            record_characters(pair.tgt.text.replace("\n", " "), "tgt", number, record)
-            yield pair.src.text, pair.tgt.text
+                numbers.append(line)
+            record_characters(src.replace("\n", " "), "src", number, record)
+            record_characters(tgt.replace("\n", " "), "tgt", number, record)
+            yield src, tgt
         if not numbers:
             raise UsageError(f"{path}: no pairs; state the languages of the file with --src-lang CODE --tgt-lang CODE")
 
-    return ParallelInput((str(path), str(path)), read, langs, numbers)
+    name = str(split_name(path)[0])
+    return ParallelInput((name, name), read, langs, numbers)
 
 
 def check_recipe(corpus: CorpusConfig) -> Iterator[CheckReport]:

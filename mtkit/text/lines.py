@@ -91,7 +91,7 @@ def read_lines(text: Text) -> Iterator[str]:
     if isinstance(text, TextSubset):
         yield from (line for _, line in numbered_lines(text))
         return
-    with _content(text) as stream:
+    with open_content(text) as stream:
         yield from _decode(stream, str(text))
 
 
@@ -146,7 +146,7 @@ def count_lines_and_bytes(text: Text) -> tuple[int, int]:
     require_regular_file(text)
     lines = size = 0
     last = b""
-    with _content(text) as stream:
+    with open_content(text) as stream:
         while chunk := stream.read(_CHUNK):
             last = chunk if size else chunk.removeprefix(_BOM)  # a file with a byte order mark only is empty
             lines, size = lines + chunk.count(b"\n"), size + len(chunk)
@@ -175,7 +175,7 @@ def line_blocks(path: Path) -> Iterator[bytes]:
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `read_lines`, except that bytes may be
             anything.
     """
-    with _content(path) as stream:
+    with open_content(path) as stream:
         yield from _blocks(stream, str(path))
 
 
@@ -233,7 +233,8 @@ def _decode_block(block: bytes, name: str, done: int) -> Generator[str, None, in
 
 
 @contextmanager
-def _content(path: Path) -> Iterator[BinaryIO]:
+def open_content(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file without compression; errors as `read_lines`."""
     with (
         translate_read_errors(path, allow_stream=True),
         path.open("rb") as file,

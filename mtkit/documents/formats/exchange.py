@@ -20,7 +20,7 @@ from mtkit.documents.markup import (
     unescape_xml,
 )
 from mtkit.documents.reading import MAX_STRETCH, element_stretches
-from mtkit.documents.unit import MarkedBuilder, TextUnit, has_words, left_unit
+from mtkit.documents.unit import MarkedBuilder, StretchError, TextUnit, has_words, left_unit
 from mtkit.text.language import is_language
 from mtkit.text.marked import Marked
 
@@ -43,6 +43,17 @@ _VARIANT = re.compile(
     rf"(?P<rest>{content_before(_NEXT)})</tuv\s*>",
     re.DOTALL,
 )
+
+_ANY = "[^<>]*"  # no attribute has <, so that what follows > up to the next < is the text of an element
+_PLAIN_VARIANT = rf"\s*+<tuv({_ANY})>\s*+<seg>([^<]*)</seg>\s*+</tuv>"
+_PLAIN_UNIT = re.compile(
+    rf"\s{{0,99}}+<tu(?:\s{_ANY})?>(?:\s*+<(prop|note)\b{_ANY}>[^<]*</\1>)*+{_PLAIN_VARIANT}{_PLAIN_VARIANT}\s*+</tu>"
+)
+
+
+def _hides_tags(text: str) -> bool:
+    """Return whether a text may have tags that are none, in comments or CDATA sections."""
+    return "<!--" in text or "<![CDATA" in text
 
 
 def _marked(content: str) -> tuple[Marked, dict[str, tuple[str, ...]], frozenset[str]]:
@@ -84,6 +95,10 @@ class Tmx(_Exchange):
     root = "tmx"
     names = ("tu",)
 
+    def __init__(self, options: DocumentOptions) -> None:
+        super().__init__(options)
+        self._orders: dict[tuple[str, str], int] = {}  # of the attributes of two variants
+
     def _variants(self, stretch: str) -> tuple[re.Match[str] | None, re.Match[str] | None]:
         """The variants (`tuv`) of source and target in the unit that ends the stretch."""
         src = tgt = None
@@ -124,11 +139,60 @@ class Tmx(_Exchange):
             )
         ]
 
-    def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:
-        """Source and target of the unit, if it has both."""
-        src, tgt = self._variants(stretch)
-        if src is not None and tgt is not None:
-            yield _marked(src["content"])[0], _marked(tgt["content"])[0]
+    def pair_stretches(self, chunks: Iterable[str]) -> Iterator[str]:
+        """Many units each, to the last end of one in a chunk."""
+        rest = ""
+        for chunk in chunks:
+            rest += chunk
+            if _hides_tags(rest):
+                *units, rest = element_stretches([rest], self.names)
+                yield "".join(units)
+            elif end := rest.rfind("</tu>") + 1:
+                yield rest[: end + 4]
+                rest = rest[end + 4 :]
+            if len(rest) > MAX_STRETCH:
+                raise StretchError(0, f"a unit of more than {MAX_STRETCH >> 20} Mi characters; split the document")
+        yield rest
+
+    def pairs(self, stretch: str) -> Iterator[tuple[int, str, str]]:
+        """Source and target of each unit that has both.
+
+        Units of two variants without tags in their texts, which most are, take one match each.
+        """
+        position = line = 0
+        for unit in _PLAIN_UNIT.finditer(stretch) if not _hides_tags(stretch) else ():
+            start, end = unit.span()
+            if start > position:
+                yield from self._pairs_of_units(stretch[position:start], line)
+                line += stretch.count("\n", position, start)
+            _, first_tag, first, second_tag, second = unit.groups()
+            if (order := self._orders.get((first_tag, second_tag))) is None:
+                order = self._orders[first_tag, second_tag] = self._order(first_tag, second_tag)
+            if order:
+                src, tgt = (first, second) if order > 0 else (second, first)
+                yield line, unescape_xml(src) if "&" in src else src, unescape_xml(tgt) if "&" in tgt else tgt
+            line += stretch.count("\n", start, end)
+            position = end
+        yield from self._pairs_of_units(stretch[position:], line)
+
+    def _order(self, *tags: str) -> int:
+        """1 if two variants with these attributes are source and target, -1 the other way round, otherwise 0."""
+        langs = [attribute(tag, "(?:xml:)?lang") for tag in tags]
+        is_src, is_tgt = (
+            [lang is not None and is_language(lang, code) for lang in langs]
+            for code in (self.options.src_lang, self.options.tgt_lang)
+        )
+        if is_src[0]:
+            return int(is_tgt[1])
+        return -int(is_tgt[0] and is_src[1])
+
+    def _pairs_of_units(self, stretch: str, line: int) -> Iterator[tuple[int, str, str]]:
+        """The pairs of units of any form, the first of which is in this line."""
+        for unit in element_stretches([stretch], self.names):
+            src, tgt = self._variants(unit)
+            if src is not None and tgt is not None:
+                yield line, _marked(src["content"])[0].text, _marked(tgt["content"])[0].text
+            line += unit.count("\n")
 
 
 _INHERITED = frozenset({"file", "group", "bin-unit"})  # elements whose `translate` is that of the units inside
@@ -222,13 +286,13 @@ class Xliff(_Exchange):
         self._open = self._open.copy()
         return self._text_units(stretch, self._open)
 
-    def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:
+    def pairs(self, stretch: str) -> Iterator[tuple[int, str, str]]:
         """Sources and targets of the unit."""
         places = list(self._places(stretch, self._open))  # to the end, whatever the caller takes: it closes elements
         for _, source, target in places:
             texts = [stretch[each.content_start : each.content_end] for each in (source, target) if each is not None]
             if len(texts) == 2 and has_words(texts[1]):
-                yield _marked(texts[0])[0], _marked(texts[1])[0]
+                yield 0, _marked(texts[0])[0].text, _marked(texts[1])[0].text
 
     def _text_units(self, stretch: str, around: _OpenElements) -> list[TextUnit]:
         units = []

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from mtkit.documents.format import DocumentFormat
+from mtkit.documents.reading import split_stretches
 from mtkit.documents.unit import StretchError, TextUnit, has_words
 from mtkit.text.marked import Marked
 
@@ -15,6 +16,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]')
 _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _STRING_OR_LAST_COMMA = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
 _LOCALE = re.compile(r'"@@locale"\s*:\s*("[^"\\]*")')
+_LINE = re.compile("\n")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -87,6 +89,47 @@ class Arb(JsonValues):
 
     def _is_text(self, keys: Sequence[str]) -> bool:
         return len(keys) == 2 and not keys[-1].startswith("@")
+
+
+class JsonLines(DocumentFormat):
+    """Lines of JSON, each an object with both sides, also in an object `translation`, as in data sets of Hugging Face.
+
+    The keys are those that the options name, src and tgt, source and target, or the languages.
+    """
+
+    suffixes = (".jsonl", ".ndjson")
+    has_texts = False
+    has_pairs = has_columns = True
+
+    def stretches(self, chunks: Iterable[str]) -> Iterator[str]:
+        """A line each."""
+        return split_stretches(chunks, lambda text: (match.end() for match in _LINE.finditer(text)))
+
+    def pairs(self, stretch: str) -> Iterator[tuple[int, str, str]]:
+        """The pair of the next line; one with an empty side or null is left out."""
+        line = stretch.strip().removeprefix("\ufeff")
+        if not line:
+            return
+        if (error := _error(line)) is not None:
+            raise error
+        value = json.loads(line)
+        inner = value.get("translation", value) if isinstance(value, dict) else value
+        value = inner if isinstance(inner, dict) else value
+        names = [self.options.fields, ("src", "tgt"), ("source", "target"), self._languages]
+        keys = next((each for each in names if each and isinstance(value, dict) and {*each} <= value.keys()), None)
+        if keys is None or (self.options.fields and keys is not self.options.fields):
+            wanted = " and ".join(self.options.fields or self._languages)
+            raise StretchError(0, f"no object with the keys {wanted}, or src and tgt; name others: FILE#SRC,TGT")
+        texts = [value[key] for key in keys]
+        for key, text in zip(keys, texts, strict=True):
+            if not isinstance(text, str | None):
+                raise StretchError(0, f"{key}: {json.dumps(text)[:60]} is no text")
+        if all(text is not None and text.strip() for text in texts):
+            yield 0, _SURROGATE.sub("\ufffd", texts[0]), _SURROGATE.sub("\ufffd", texts[1])
+
+    @property
+    def _languages(self) -> tuple[str, str]:
+        return self.options.src_lang, self.options.tgt_lang
 
 
 def _string_or_spaces(match: re.Match[str]) -> str:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from mtkit.documents.formats.office import Excel
+from mtkit.documents.formats.tables import pair_columns
 from mtkit.documents.markup import XmlCheck, XmlError
+from mtkit.documents.unit import StretchError
 from mtkit.errors import DataError, require_extra
 
 MAX_SIZE = 1 << 28  # bytes of all members without compression: openpyxl holds a sheet in memory
@@ -36,10 +38,12 @@ class Spreadsheet(Excel):
     """Workbooks, whose texts are translated, and whose first two columns are pairs."""
 
     suffixes = (".xlsx",)
-    has_pairs = True
+    has_pairs = has_columns = True
 
     def file_pairs(self, path: Path) -> Iterator[tuple[int, str, str]]:
-        """(row, source, target) of each row whose first two cells have text; numbers and dates are written as text.
+        """(row, source, target) of each row with text in the two columns; numbers and dates are written as text.
+
+        The columns are those of `pair_columns`, or else the first two.
 
         Raises:
             MissingExtraError: openpyxl is not installed.
@@ -48,6 +52,7 @@ class Spreadsheet(Excel):
         """
         with require_extra("xlsx", "openpyxl"):
             from openpyxl import load_workbook
+            from openpyxl.utils import get_column_letter
         merged = _check_archive(path)
         filled = [0, 0]
         try:
@@ -61,17 +66,24 @@ class Spreadsheet(Excel):
                     "its source in column A and its translation in column B"
                 )
             sheet.reset_dimensions()  # they may be wrong
-            for number, row in enumerate(sheet.iter_rows(max_col=2, values_only=True), start=1):
+            columns = (0, 1)
+            for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
                 if number > MAX_ROWS:
                     raise DataError(f"{path}: sheet {sheet.title!r}: has a row above {MAX_ROWS:,}; {_SAVE_AGAIN}")
-                texts = [*("" if value is None else str(value).strip() for value in row), "", ""][:2]
+                values = [*("" if value is None else str(value).strip() for value in row), "", ""]
+                if number == 1 and (named := pair_columns(values, self.options)) is not None:
+                    columns = named
+                    continue
+                texts = [values[column] if column < len(values) else "" for column in columns]
                 filled = [count + bool(text) for count, text in zip(filled, texts, strict=True)]
                 if all(texts):
                     yield number, texts[0], texts[1]
+        except StretchError as error:
+            raise DataError(f"{path}:1: {error}") from error
         except _UNREADABLE as error:
             raise DataError(f"{path}: not a workbook that openpyxl reads; {_SAVE_AGAIN}") from error
         if not all(filled):
-            empty = "AB"[filled.index(0)]
+            empty = get_column_letter(columns[filled.index(0)] + 1)
             raise DataError(
                 f"{path}: sheet {sheet.title!r}: column {empty} is empty; put the source into column A and its "
                 "translation into column B of the first sheet"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from mtkit.documents.format import DocumentFormat, DocumentOptions
@@ -19,6 +19,25 @@ _BEYOND = "in cells beyond the header"
 _SEPARATOR = re.compile(r"\ufeff?sep=([^\r\n\"])\r?\n?")  # first line of some spreadsheet programs
 
 
+def pair_columns(header: Sequence[str], options: DocumentOptions) -> tuple[int, int] | None:
+    """The columns of source and target by a first row; None if it is a pair of the first two columns.
+
+    The columns are those that the options name, those named as source and target, or those with the languages as names.
+
+    Raises:
+        StretchError: there is no column of a name that the options have.
+    """
+    names = [name.strip().lower() for name in header]
+    if options.fields:
+        if missing := [name for name in options.fields if name not in header]:
+            raise StretchError(0, f"the header has no column {missing[0]!r}; it has {', '.join(header)[:200]}")
+        return header.index(options.fields[0]), header.index(options.fields[1])
+    for src, tgt in (("src", "tgt"), ("source", "target"), (options.src_lang.lower(), options.tgt_lang.lower())):
+        if src and tgt and src in names and tgt in names:
+            return names.index(src), names.index(tgt)
+    return None
+
+
 class TableFile(DocumentFormat):
     """A table whose first record is its header; cells of CSV may be quoted, those of TSV are not.
 
@@ -26,7 +45,7 @@ class TableFile(DocumentFormat):
     """
 
     suffixes = (".csv", ".tsv")
-    has_pairs = has_fields = True
+    has_pairs = has_fields = has_columns = True
 
     def __init__(self, options: DocumentOptions) -> None:
         super().__init__(options)
@@ -110,14 +129,21 @@ class TableFile(DocumentFormat):
                 units.append(TextUnit(start=start, end=end, source=Marked(text), escape=escape))
         return units
 
-    def pairs(self, stretch: str) -> Iterator[tuple[Marked, Marked]]:
-        """The first two cells of the next record, the header included."""
-        if self._columns is None and not self._header(stretch):
+    def pairs(self, stretch: str) -> Iterator[tuple[int, str, str]]:
+        """The cells of the next record in the columns of `pair_columns`."""
+        is_first = self._columns is None
+        if is_first and not self._header(stretch):
             return
-        if stretch.strip() and len(cells := self._cells(stretch)) > 1:
-            source, target = (self._text(stretch, *cell) for cell in cells[:2])
+        cells = self._cells(stretch)
+        if is_first:
+            named = pair_columns([self._text(stretch, *cell) for cell in cells], self.options)
+            self._sides = named or (0, 1)
+            if named is not None:
+                return
+        if stretch.strip() and len(cells) > max(self._sides):
+            source, target = (self._text(stretch, *cells[side]) for side in self._sides)
             if source.strip() and target.strip():
-                yield Marked(source), Marked(target)
+                yield 0, source, target
 
     def _quote(self, text: str) -> str:
         return '"' + text.replace('"', '""') + '"'

@@ -41,7 +41,7 @@ class Memo(DocumentFormat):
         return [TextUnit(start=2, end=len(stretch), source=Marked(stretch[2:]))]
 
     def pairs(self, stretch):
-        yield Marked(stretch[:1]), Marked(stretch[2:])
+        yield 0, stretch[:1], stretch[2:]
 '''
 
 
@@ -126,9 +126,7 @@ def test_a_new_format_is_one_module(tmp_path: Path, monkeypatch) -> None:
         assert ".memo" in suffixes(lambda form: form.has_texts)
         translate(source, output, fields=["k"])
         assert output.read_text() == "k=THE DOG"
-        assert [(each.src.text, each.tgt.text) for each in read_pairs(source, src_lang="a", tgt_lang="b")] == [
-            ("k", "the dog")
-        ]
+        assert [(src, tgt) for _, src, tgt in read_pairs(source, src_lang="a", tgt_lang="b")] == [("k", "the dog")]
         GivenText((source,)).check()
     finally:
         format_table.cache_clear()

@@ -172,10 +172,10 @@ def test_pairs_have_the_stated_or_guessed_encoding(tmp_path: Path) -> None:
     source.write_bytes("en,pl\nthe dog,łabędź śpiewa\n".encode("cp1250"))
     notes: list[str] = []
     read = [*read_pairs(source, src_lang="en", tgt_lang="pl", report=notes.append)]
-    assert read[1].tgt.text == "łabędź śpiewa"
+    assert read[-1][2] == "łabędź śpiewa"
     assert "windows-1250" in notes[0]
     read = [*read_pairs(source, src_lang="en", tgt_lang="pl", encoding="iso-8859-2", report=notes.append)]
-    assert read[1].tgt.text == "łabędź śpiewa".encode("cp1250").decode("iso-8859-2")
+    assert read[-1][2] == "łabędź śpiewa".encode("cp1250").decode("iso-8859-2")
     assert len(notes) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import random
 from pathlib import Path
@@ -11,8 +12,9 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from mtkit.documents.pairs import MarkedPair, read_pairs
-from mtkit.errors import UsageError
+from mtkit.documents.pairs import read_pairs
+from mtkit.errors import DataError, UsageError
+from tests.toy.sampling import seeds
 
 TEXTS = [
     'a "b" c',
@@ -29,7 +31,7 @@ TEXTS = [
 
 
 def pairs_of(path: Path) -> list[tuple[str, str]]:
-    return [(pair.src.text, pair.tgt.text) for pair in read_pairs(path, src_lang="en", tgt_lang="de")]
+    return [(src, tgt) for _, src, tgt in read_pairs(path, src_lang="en", tgt_lang="de")]
 
 
 def sample(seed: int, count: int = 60) -> list[tuple[str, str]]:
@@ -56,7 +58,7 @@ def test_tables_are_read_as_by_the_csv_module(tmp_path, suffix, rules, seed):
     path.write_text(file.getvalue(), encoding="utf-8", newline="")
     with path.open(encoding="utf-8", newline="") as read:
         expected = [(row[0], row[1]) for row in csv.reader(read, **rules) if row[0].strip() and row[1].strip()]
-    assert pairs_of(path) == expected == [("source", "target"), *rows]
+    assert pairs_of(path) == expected[1:] == rows
 
 
 def quoted(text: str) -> str:
@@ -105,7 +107,7 @@ def test_units_are_read_as_by_elementtree(tmp_path, version):
     assert sum(1 for _, tgt in texts if tgt) == 50
 
 
-def test_pairs_have_inline_marks_and_the_lines_of_their_units(tmp_path):
+def test_pairs_have_the_lines_of_their_units_and_no_marks(tmp_path):
     path = tmp_path / "a.xlf"
     path.write_text(
         '<xliff version="1.2"><file><body>\n<trans-unit id="1"><source>a <g id="1">b</g></source>'
@@ -114,10 +116,108 @@ def test_pairs_have_inline_marks_and_the_lines_of_their_units(tmp_path):
         encoding="utf-8",
     )
     first, second = read_pairs(path, src_lang="en", tgt_lang="de")
-    assert isinstance(first, MarkedPair)
-    assert (first.src.text, first.tgt.text, second.src.text, second.tgt.text) == ("a b", "B A", "c", "C")
-    assert len(first.src.marks) == len(first.tgt.marks) > 0 == len(second.src.marks)
-    assert 1 <= first.line < second.line <= 4  # where the text between units begins
+    assert (*first[1:], *second[1:]) == ("a b", "B A", "c", "C")
+    assert 1 <= first[0] < second[0] <= 4  # where the text between units begins
+
+
+def tmx_unit(rng: random.Random, number: int) -> str:
+    """A unit of a translation memory, as the many programs write them."""
+    texts = [f"{number} {rng.choice(TEXTS)}" for _ in range(3)]
+    space = rng.choice(["", " ", "\n  "])
+
+    def variant(lang: str, text: str) -> str:
+        content = escape(text)
+        content = rng.choice(
+            [content, content, content, f"<![CDATA[{text}]]>", f'{content}<ph x="1"/>', f"<hi>{content}</hi> &#8364;"]
+        )
+        name = rng.choice(["xml:lang", "xml:lang", "lang"])
+        note = rng.choice(["", "", "<note>n</note>", '<prop type="a>b">p</prop>'])
+        return f'<tuv {name}="{lang}" x=">">{space}{note}<seg>{content}</seg>{space}</tuv>'
+
+    langs = rng.choice([["en", "de"], ["de", "en"], ["EN-GB", "de-DE"], ["en", "fr"], ["en", "de", "fr"], ["de"]])
+    rng.random() < 0.2 and langs.reverse()
+    before = rng.choice(["", "", "", "<!-- <tu></tu> -->", "\n\n", "<note>x</note>"])
+    inside = rng.choice(["", "", '<prop type="t">x</prop>', "<note>see</note>", "<!-- c -->"])
+    body = space.join(variant(lang, text) for lang, text in zip(langs, texts, strict=False))
+    tag = rng.choice(["<tu>", "<tu>", f'<tu tuid="{number}">', '<tu changeid="a>b">'])
+    return f"{before if 'note' not in before else ''}{tag}{inside}{space}{body}{space}</tu>{space}"
+
+
+@pytest.mark.parametrize("seed", seeds(20, 200))
+def test_translation_memories_are_read_as_by_elementtree(tmp_path, monkeypatch, seed):
+    rng = random.Random(seed)
+    monkeypatch.setattr("mtkit.documents.reading.CHUNK", rng.choice([50, 333, 1 << 20]))
+    path = tmp_path / "a.tmx.gz"
+    units = "".join(tmx_unit(rng, number) for number in range(40))
+    text = f'<?xml version="1.0"?>\n<tmx version="1.4"><header/><body>\n{units}</body></tmx>\n'
+    path.write_bytes(gzip.compress(text.encode()))
+    expected = []
+    for unit in ElementTree.fromstring(text).iter("tu"):
+        sides: dict[str, str] = {}
+        for variant in unit.iter("tuv"):
+            lang = variant.get("lang") or variant.get("{http://www.w3.org/XML/1998/namespace}lang")
+            sides.setdefault(lang[:2].lower(), "".join(variant.find("seg").itertext()))
+        if {"en", "de"} <= sides.keys():
+            expected.append((sides["en"], sides["de"]))
+    assert pairs_of(path) == expected
+    assert expected
+    lines = [line for line, _, _ in read_pairs(path, src_lang="en", tgt_lang="de")]
+    assert lines == sorted(lines)
+    assert 1 <= lines[0] <= lines[-1] <= text.count("\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "langs"),
+    [
+        ("a.tsv", "source\ttarget\nx\ty\n", ""),
+        ("a.csv", "id,de,en\n1,y,x\n", ""),
+        ("a.csv", "id,de,en\n1,x,y\n", "#de,en"),
+        ("a.tsv", "x\ty\n", ""),
+        ("a.jsonl", '{"src": "x", "tgt": "y"}\n\n{"src": null, "tgt": ""}\n', ""),
+        ("a.jsonl", '{"translation": {"en": "x", "de": "y"}}', ""),
+        ("a.ndjson", '{"a": "x", "b": "y", "src": "", "tgt": ""}', "#a,b"),
+        ("a.tmx", '<tmx><tu><tuv lang="fr"><seg>x</seg></tuv><tuv lang="it"><seg>y</seg></tuv></tu></tmx>', "#fr,it"),
+    ],
+)
+def test_the_two_sides_are_named_or_known(tmp_path, name, content, langs):
+    (tmp_path / name).write_text(content)
+    assert pairs_of(tmp_path / f"{name}{langs}") == [("x", "y")]
+    (tmp_path / f"b{name}").write_text(content)
+    assert pairs_of(tmp_path / f"*{name}{langs}") == [("x", "y")] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sides", "problem"),
+    [
+        ("a.csv", "id,de\n1,y\n", "#id,en", "a.csv:1: the header has no column 'en'; it has id, de"),
+        ("a.jsonl", '{"en": "x", "de": "y"}\n{"en": "x"}\n', "", "a.jsonl:2: no object with the keys en and de, or"),
+        ("a.jsonl", '{"en": 1, "de": "y"}\n', "", "a.jsonl:1: en: 1 is no text"),
+        ("a.jsonl", '\n{"en"\n', "", "a.jsonl:2: not JSON"),
+        ("a.tmx", '<!DOCTYPE t [<!ENTITY a "b">]><tmx/>', "", "a.tmx:1: declares the entity a"),
+        ("a.tmx", "<tmx><tu><tuv></tu></tmx>", "", "a.tmx:1: not well-formed XML"),
+        ("a.tsv", "x\ty\nx\tÄ\n", "", None),
+    ],
+)
+def test_bad_parallel_text_is_named_by_its_place(tmp_path, name, content, sides, problem):
+    (tmp_path / name).write_text(content)
+    if problem is None:
+        assert len(pairs_of(tmp_path / name)) == 2
+        return
+    with pytest.raises(DataError) as caught:
+        pairs_of(tmp_path / f"{name}{sides}")
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_workbooks_have_named_columns(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in [("id", "de", "en"), (1, "y", "x"), (2, None, "z")]:
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    assert pairs_of(tmp_path / "a.xlsx") == [("x", "y")]
+    with pytest.raises(DataError, match=r"a.xlsx:1: the header has no column 'fr'"):
+        pairs_of(tmp_path / "a.xlsx#en,fr")
 
 
 def test_workbooks_are_read_as_by_openpyxl(tmp_path):
@@ -133,5 +233,5 @@ def test_workbooks_are_read_as_by_openpyxl(tmp_path):
 def test_formats_without_pairs_are_refused(tmp_path):
     path = tmp_path / "a.html"
     path.write_text("<p>x</p>")
-    with pytest.raises(UsageError, match="has texts, but no pairs; the names of files with pairs end with"):
+    with pytest.raises(UsageError, match="a document without pairs; give a source and its translation, or a file"):
         pairs_of(path)

@@ -49,7 +49,7 @@ def test_cells_are_those_of_the_csv_module(seed: int, tmp_path: Path) -> None:
     translate(source, output)
     before, after = (rows_of(each.read_bytes().decode(), delimiter, stated) for each in (source, output))
     assert after == [before[0], *([cell.upper() for cell in row] for row in before[1:])]
-    read = [(each.src.text, each.tgt.text) for each in read_pairs(source, src_lang="en", tgt_lang="de")]
+    read = [(src, tgt) for _, src, tgt in read_pairs(source, src_lang="en", tgt_lang="de")]
     assert read == [(row[0], row[1]) for row in before if len(row) > 1 and row[0].strip() and row[1].strip()]
 
 

@@ -71,9 +71,7 @@ def test_pairs_that_are_not_translated_are_no_pairs(version: str, tmp_path: Path
     pair = unit("one", version, target="<target>eins</target>")
     path = tmp_path / "a.xlf"
     path.write_text(document(f"<file>{group(pair, 'no')}{group(pair, 'yes')}</file>", version=version))
-    assert [(each.src.text, each.tgt.text) for each in read_pairs(path, src_lang="en", tgt_lang="de")] == [
-        ("one", "eins")
-    ]
+    assert [(src, tgt) for _, src, tgt in read_pairs(path, src_lang="en", tgt_lang="de")] == [("one", "eins")]
 
 
 def test_targets_of_version_2_have_a_language(tmp_path: Path) -> None:
