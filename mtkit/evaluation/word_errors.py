@@ -225,8 +225,8 @@ def _align(pairs: Sequence[tuple[list[int], list[int]]], table: Ints) -> list[li
     """
     num_hyp, num_ref = (np.array([len(pair[side]) for pair in pairs]) for side in (0, 1))
     hyps, refs = (np.full((len(pairs), max(1, lengths.max())), len(table) - 1) for lengths in (num_hyp, num_ref))
-    for row, (hyp, ref) in enumerate(pairs):
-        hyps[row, : len(hyp)], refs[row, : len(ref)] = hyp, ref
+    for number, (hyp, ref) in enumerate(pairs):
+        hyps[number, : len(hyp)], refs[number, : len(ref)] = hyp, ref
     one, other = table[hyps][:, :, None], table[refs][:, None]  # [B, S, 1, 3], [B, 1, T, 3]
     cost = np.where(one[..., 2] == other[..., 2], OTHER, NEVER).astype(np.int32)  # [B, S, T]
     cost[one[..., 1] == other[..., 1]] = STEM
@@ -250,4 +250,4 @@ def _align(pairs: Sequence[tuple[list[int], list[int]]], table: Ints) -> list[li
         at_hyp[rows] -= is_pair | is_added
         at_ref[rows] -= ~is_added
         rows = rows[(at_hyp[rows] > 0) | (at_ref[rows] > 0)]
-    return [row[:length] for row, length in zip(links.tolist(), num_ref.tolist(), strict=True)]
+    return [link[:length] for link, length in zip(links.tolist(), num_ref.tolist(), strict=True)]
