@@ -148,9 +148,19 @@ await check("doubtful words have a legend", async (expect) => {
   expect((await doubtful.count()) > 0, "no word is marked");
   expect(/\d/.test(await doubtful.first().getAttribute("title")), "no probability");
   expect(await page.locator("#legend").isVisible(), "no legend");
+  const word = doubtful.first();
+  await word.click();
+  await page.waitForSelector("#menu button");
+  const [reason, status] = [await word.getAttribute("title"), await page.textContent("#status")];
+  expect(status.startsWith(reason), `a tap says ${status}, not ${reason}`);
+  await page.keyboard.press("Escape");
   await page.uncheck("#doubt");
   expect((await doubtful.count()) === 0 && (await page.locator("#legend").isHidden()), "still marked");
   await page.check("#doubt");
+  const typed = await page.inputValue("#text");
+  await page.fill("#text", "");
+  await page.waitForSelector("#legend", { state: "hidden" });
+  await type(page, typed);
 });
 await check("languages of the text", async (expect) => {
   await select(page, "#source", "fr");

@@ -186,7 +186,7 @@ function showError(error) {
   showStatus(needsKey ? t("key_wrong") : messageOf(error), true);
 }
 
-// Offer other words in place of one, and go on with the one that is chosen.
+// Show why a word and its sentence are marked, offer other words in its place, and go on with the chosen one.
 async function chooseWord(word, place) {
   const { source: sentence } = sentences[place.sentence];
   const string = word.parentElement.textContent;
@@ -195,6 +195,7 @@ async function chooseWord(word, place) {
   range.setEndBefore(word);
   const beginning = range.toString().trim();
   const now = request;
+  showStatus([word.title, word.parentElement.title].filter(Boolean).join(" · "));
   try {
     const body = { q: sentence, ...direction(), source: spoken, beginning };
     const { words } = await ask("next_words", { body });
@@ -285,7 +286,6 @@ function showGlossary() {
 
 function showDoubt() {
   translation.classList.toggle("doubted", byId("doubt").checked);
-  byId("legend").hidden = !byId("doubt").checked;
 }
 
 async function copy(string, message) {
