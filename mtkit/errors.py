@@ -48,6 +48,10 @@ class MtkitError(Exception):
         """Pickle all attributes; by default exceptions are rebuilt from `args`, which subclasses do not accept."""
         return Exception.__new__, (type(self), *self.args), vars(self)
 
+    def _render_traceback_(self) -> list[str]:
+        """The message alone, as on the command line; IPython looks for this name and shows it without a traceback."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class UsageError(MtkitError):
     """Wrong arguments or options of a command."""

@@ -102,7 +102,8 @@ def require_list(name: str, values: object) -> None:
         TypeError: it is a text, or nothing that has items in an order.
     """
     if isinstance(values, str | bytes | bytearray | Mapping | Set) or not isinstance(values, Iterable):
-        raise TypeError(f"{name}: a list is expected, not {type(values).__name__}; put one text into a list: [text]")
+        remedy = "; put one text into a list: [text]" if isinstance(values, str | bytes | bytearray) else ""
+        raise TypeError(f"{name}: a list is expected, not {type(values).__name__}{remedy}")
 
 
 def list_of_texts(name: str, values: object) -> list[str]:

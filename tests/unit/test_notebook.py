@@ -45,3 +45,10 @@ def test_values_of_the_representations() -> None:
     assert repr(values["Report"]) == f"Report(runs/{MARKUP}, {MARKUP} BLEU 100.00)"
     assert repr(values["Recipe"]).startswith("Recipe('quickstart', en to de, transformer, ")
     assert "training.schedule.kind: " in values["Recipe"]._repr_html_()
+
+
+def test_an_error_of_the_user_has_no_traceback() -> None:
+    with pytest.raises(mtkit.MtkitError) as caught:
+        mtkit.load_recipe("quickstart", ["training.lr=3"])
+    name, error = caught.type.__name__, caught.value
+    assert error._render_traceback_() == [f"{name}: {error}"]

@@ -36,6 +36,8 @@ def test_translate(tokenizers) -> None:
             list(model.translate(value))
         with pytest.raises(TypeError, match=r"^lines: a list is expected, not |^line \d+: a str is expected, not "):
             model.translate_lines(value)
+    with pytest.raises(TypeError, match=r"not int$"):  # a number is no text that could be put into a list
+        model.translate(5)
     assert model.translate("the dog\n\na cat") == "\n".join(model.translate_lines(["the dog", "", "a cat"]))
     assert len(model.translate_lines(line for line in ["the dog", "", "a cat"])) == 3  # any iterable
 
