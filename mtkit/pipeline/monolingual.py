@@ -91,15 +91,20 @@ def _limited(limits: BudgetLimits, share: float) -> BudgetLimits:
     return replace(limits, hours=hours, started=time.perf_counter())
 
 
-def _as_yaml(fields: Mapping[str, Path | str]) -> str:
+def _as_yaml(fields: Mapping[str, Path | str | float]) -> str:
     return json.dumps(to_plain(fields), ensure_ascii=False)
 
 
 def _reversed(recipe: Recipe) -> list[str]:
-    """Overrides that exchange source and target of a recipe of two texts, without test sets."""
+    """Overrides that exchange source and target of a recipe of texts, without test sets.
+
+    Weights and limits stay. Tags, prefixes and languages go: the text that is translated back has none of them.
+    """
 
     def swapped(files: TextPair) -> str:
-        return _as_yaml({"src": files.tgt.absolute(), "tgt": files.src.absolute()})
+        values = to_plain(files)
+        share = {key: values[key] for key in ("weight", "limit") if values.get(key) is not None}
+        return _as_yaml({"src": files.tgt.absolute(), "tgt": files.src.absolute(), **share})
 
     corpus = recipe.corpus
     train = [each for each in corpus.train if isinstance(each, TrainParallelFiles)]
