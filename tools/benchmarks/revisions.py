@@ -139,7 +139,7 @@ def translate(checkout: Path, model: Path, text: Path, compute_type: str, search
 
 def translate_with_workers(checkout: Path, model: Path, text: Path, compute_type: str) -> float:
     """Seconds of a command with two workers, without those that a text of 64 lines takes."""
-    few, many = text.with_suffix(".few"), text.with_suffix(".many")
+    few, many = text.with_name("few.txt"), text.with_name("many.txt")
     few.write_text("".join(text.read_text().splitlines(keepends=True)[:64]))
     many.write_text(4 * text.read_text())
     seconds = []
