@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import typer
 
-from mtkit import signals
+from mtkit import errors, signals
 from mtkit.cli.app import build_app
 from mtkit.cli.exit_codes import (
     EXPECTED_ERRORS,
@@ -105,6 +105,12 @@ def _remove_debug_option(words: Sequence[str]) -> tuple[list[str], bool]:
     return [*options, *words[end:]], len(options) < end
 
 
+def _option_for(section: str, word: str, names: bool | None = None) -> str:
+    from mtkit.cli.option_synonyms import option_for_key  # the keys of all recipes take a while to import
+
+    return option_for_key(section, word, names)
+
+
 def _invoke(words: list[str]) -> int:
     match words:
         case [] | ["help"]:
@@ -119,10 +125,7 @@ def _invoke(words: list[str]) -> int:
         if COMPLETION_VARIABLE in os.environ:
             command.main(words, prog_name="mtkit", complete_var=COMPLETION_VARIABLE)
         with command.make_context("mtkit", words) as context:
-            from mtkit.cli.option_synonyms import option_for_key
-            from mtkit.recipe import suggestions
-
-            suggestions.option_for = option_for_key
+            errors.option_for = _option_for
             command.invoke(context)
     except SystemExit as end:  # of shell completion and its installation
         sys.stdout.flush()

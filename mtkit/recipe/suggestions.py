@@ -6,10 +6,11 @@ import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
+from mtkit import errors
 from mtkit.recipe.synonyms import ABBREVIATIONS, KEY_SYNONYMS, KIND_SYNONYMS, OTHER_ANSWERS, PARTS, WRITTEN_KINDS
 from mtkit.recipe.type_hints import field_types, has_path, key_paths, strip_annotated, unwrap_hint, walk_keys
 
@@ -19,9 +20,6 @@ SAME_SECTION, ANY_SECTION = 0.5, 0.3  # similarity of words: before synonyms of 
 OPTION = 0.4  # similarity of words of an option
 OTHER_SECTION = 0.6  # weight of the squared similarity of a key of another section
 RARE = 3.0  # weight of a part that no known word has
-
-# what the command line, which sets it, knows of a word in a section (see option_for_key of the command line)
-option_for: Callable[..., str] = lambda section, word, names=None: ""  # noqa: E731
 
 
 def suggest(word: str, known: Sequence[str], *, before: str = "") -> str:
@@ -77,7 +75,7 @@ def suggest_key(
     in_list = any(component.isdigit() for component in path.split("."))  # its keys have no namesakes elsewhere
     if not in_list and not (synonym and synonym.startswith(section)):
         in_section = any(each.partition(".")[0] == path.partition(".")[0] for each in paths)
-        if not in_section and is_recipe and (option := option_for(section, name, not paths and not synonym)):
+        if not in_section and is_recipe and (option := errors.option_for(section, name, not paths and not synonym)):
             return f"; {option}"
     if not in_list and (similar := _similar_keys(section, name, root, values, SAME_SECTION)):
         return f"; did you mean {similar}"
@@ -92,7 +90,7 @@ def suggest_key(
         return f"; did you mean {before}{match[0]}?"
     if named := "" if in_list else _in_named_section(name, root, values):
         return f"; did you mean {named}"
-    if not in_list and is_recipe and (option := option_for(section, name)):
+    if not in_list and is_recipe and (option := errors.option_for(section, name)):
         return f"; {option}"
     similar = "" if in_list else _similar_keys(section, name, root, values, ANY_SECTION)
     return f"; did you mean {similar}" if similar else suggest(name, known, before=before)

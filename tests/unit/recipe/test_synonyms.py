@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from mtkit import errors
 from mtkit.cli.entry import execute
 from mtkit.cli.option_synonyms import option_for_key
 from mtkit.errors import RecipeError
-from mtkit.recipe import suggestions
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import Recipe
 from mtkit.recipe.synonyms import KEY_SYNONYMS, KIND_SYNONYMS
@@ -170,7 +170,7 @@ def test_words_of_tutorials_are_answered_with_the_key(
     toy: Path, row: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keys as configurations and tutorials of other toolkits write them; the answer is a regular expression."""
-    monkeypatch.setattr(suggestions, "option_for", option_for_key)  # as the command line does
+    monkeypatch.setattr(errors, "option_for", option_for_key)  # as the command line does
     section, model, key, value, answer = row
     kind = [] if model == "transformer" else [f"model={{kind: {model}}}"]
     with pytest.raises(RecipeError) as caught:
