@@ -105,8 +105,8 @@ class TranslationService:
         Raises:
             RequestError: a language is unknown, or no model translates so.
         """
-        src, tgt = _match("source", source, self.registry.sources), _match("target", target, self.registry.targets)
-        direction = Direction(src, tgt)
+        known = self.registry.targets  # a text in a language that is only a target passes through to that language
+        direction = Direction(_match("source", source, known), _match("target", target, known))
         if direction.source != direction.target and not self.registry.find_route(*direction, model):
             names = ", ".join(hop.name for hop in self.registry.directions.get(direction, []))
             named = "" if model is None else f" by a model {model[:80]!r}"

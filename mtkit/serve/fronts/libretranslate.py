@@ -145,12 +145,12 @@ class LibreTranslate(Front):
         return JSONResponse([_as_dict(first), *(_as_dict(each) for each in others if each.confidence >= 1)])
 
     async def languages(self, request: Request) -> Response:
-        """Languages, each with those that it can be translated to."""
+        """Languages of sources and of targets, each with those that it can be translated to, and itself."""
         registry = self._service.registry
         return JSONResponse(
             [
                 {"code": code, "name": language_name(code), "targets": [code, *registry.targets[code]]}
-                for code in registry.sources
+                for code in registry.targets
             ]
         )
 

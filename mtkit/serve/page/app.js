@@ -40,6 +40,7 @@ function fill(select, codes, nameOf, chosen) {
 const nameOf = (code) => languageName(code, languages.find((each) => each.code === code)?.name);
 const byName = (one, other) => nameOf(one).localeCompare(nameOf(other), interfaceLanguage);
 const targetsOf = (code) => languages.find((each) => each.code === code)?.targets.filter((each) => each !== code) ?? [];
+const isSource = (code) => targetsOf(code).length > 0;
 
 // Offer the targets of the source, and the models of both, and swap if there is a way back.
 function showTargets(chosen = target.value) {
@@ -171,7 +172,7 @@ async function translateBlocks(blocks, mine) {
     answers.set(q, answer);
     if (index === 0) {
       Object.assign(whole, answer, { sentences: [] });
-      if (languages.some(({ code }) => code === answer.source)) body.source = answer.source; // also of the other blocks
+      if (isSource(answer.source)) body.source = answer.source; // also of the other blocks
     }
     whole.sentences.push(...answer.sentences);
     if (isLast || !isKnown) showAnswer(whole, isLast);
@@ -262,7 +263,7 @@ async function start() {
     byId("formats").textContent = t("documents_help", { formats: first.join(" "), more: suffixes.length - first.length });
     byId("all-formats").textContent = suffixes.join(" ");
     const state = startingState(settings);
-    const codes = languages.map(({ code }) => code).sort(byName);
+    const codes = languages.map(({ code }) => code).filter(isSource).sort(byName);
     fill(source, ["auto", ...codes], (code) => (code === "auto" ? t("detect") : nameOf(code)), known(state.source, ["auto", ...codes]) ?? "auto");
     before = source.value;
     forgetDetected();

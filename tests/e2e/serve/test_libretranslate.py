@@ -206,6 +206,17 @@ def test_languages_and_settings(server: Server) -> None:
     assert server.client.get("/health").json() == {"status": "ok"}
 
 
+def test_a_language_that_is_only_a_target_is_listed_by_its_name(models: dict[str, Path]) -> None:
+    """Programs, the page of LibreTranslate among them, look the targets of a language up in the list."""
+    with running(str(models["en-de"]), "--workers", "1") as server:
+        listed = {each["code"]: each for each in server.client.get("/languages").json()}
+        assert {code: each["name"] for code, each in listed.items()} == {"en": "English", "de": "German"}
+        assert {code: sorted(each["targets"]) for code, each in listed.items()} == {"en": ["de", "en"], "de": ["de"]}
+        for source, targets in ((each["code"], each["targets"]) for each in listed.values()):
+            assert all(server.translate(q="a dog", source=source, target=each).status_code == 200 for each in targets)
+        assert server.translate(q="ein Hund", source="de", target="en").status_code == 400
+
+
 def test_metrics_count_and_have_no_text(server: Server) -> None:
     server.translate(q="the secretdog")
     text = server.client.get("/metrics").text
