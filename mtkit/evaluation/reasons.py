@@ -299,24 +299,25 @@ class WordComparison:
 
     def _count_groups(self, lines: Words) -> Counter[str]:
         """Words of each group."""
+        sources = itertools.repeat(frozenset[str]()) if self.src is None else map(frozenset, self.src)
+        pairs = zip(lines, sources, strict=False)  # the second one has no end
+        words = Counter((word, word in source) for line, source in pairs for word in line)
         counts: Counter[str] = Counter()
-        for number, words in enumerate(lines):
-            source = frozenset() if self.src is None else frozenset(self.src[number])
-            for word in words:
-                counts.update(self._groups_of(word, source))
+        for (word, is_in_source), count in words.items():
+            counts.update(dict.fromkeys(self._groups_of(word, is_in_source), count))
         return counts
 
     def _names_of_groups(self) -> list[str]:
         of = "in the training text" if self._of_train else "in the references"
         return [*(name_of_frequency(each, of) for each in FREQUENCIES), "copied from the source", "numbers"]
 
-    def _groups_of(self, word: str, source: frozenset[str]) -> list[str]:
+    def _groups_of(self, word: str, is_in_source: bool) -> list[str]:
         of = "in the training text" if self._of_train else "in the references"
         limit = max((each for each in FREQUENCIES if self._counts[word] >= each), default=0)
         groups = [name_of_frequency(limit, of)]
         if any(map(str.isdigit, word)):
             groups.append("numbers")
-        elif word in source and any(map(str.isalpha, word)):
+        elif is_in_source and any(map(str.isalpha, word)):
             groups.append("copied from the source")
         return groups
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -73,6 +73,7 @@ class ErrorClassifier:
         # a word that is never written in lower case, as a German noun or a name, is not a small word
         limit = max(3, MIN_FREQUENT * by_base.total())
         self._frequent = {base for base, count in by_base.items() if count >= limit and counts.get(base)}
+        self.kind = cache(self._kind)
         self._ids: dict[str, int] = {}
         self._bases: list[tuple[int, int, int]] = []  # by id: without case, by stem, kind
         self._base_ids: dict[str, int] = {}
@@ -92,7 +93,7 @@ class ErrorClassifier:
             errors[line] = [*self._classify(hyps[line], refs[line], links, source)]
         return errors
 
-    def kind(self, word: str) -> int:
+    def _kind(self, word: str) -> int:
         """Frequent word, other word, number or sign."""
         if any(map(str.isdigit, word)):
             return _NUMBER

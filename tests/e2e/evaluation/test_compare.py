@@ -49,7 +49,7 @@ def test_reasons_are_on_the_first_screen(files, tmp_path, capsys) -> None:
     assert "\nb   " in out
     content = json.loads((tmp_path / "j").read_text())
     assert content["reasons"][0]["ngrams"][0]["ngram"] == "nicht"
-    lines = content["lines"][files["two"]]["chrf"]
+    lines = content["line_scores"][files["two"]]["chrf"]
     assert len(lines) == 60
     assert min(lines[1::2]) < 100
 
@@ -58,7 +58,7 @@ def test_evaluate_names_the_first_reasons_and_has_line_scores(files, tmp_path, c
     words = ["evaluate", files["one"], files["two"], "--ref", files["ref"], "--json", str(tmp_path / "j")]
     assert entry.execute(words) == 0
     assert "alone: nicht (30 against 0)" in capsys.readouterr().out
-    lines = json.loads((tmp_path / "j").read_text())[files["one"]]["lines"]
+    lines = json.loads((tmp_path / "j").read_text())[files["one"]]["line_scores"]
     assert {metric: len(scores) for metric, scores in lines.items()} == {"bleu": 60, "chrf": 60, "ter": 60}
     assert lines["bleu"][1] == pytest.approx(100)
 

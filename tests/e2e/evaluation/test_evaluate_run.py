@@ -66,7 +66,10 @@ def test_options_print_other_scores_and_keep_the_report(evaluate: Evaluate, fini
         src, ref = (str(finished / f"{files}.{lang}") for lang in ("en", "de"))
         words = (f"run/hyps/{name}.txt", "--ref", ref, "--src", src, *options[:-1], "files.json")
         assert evaluate(*words)[0] == 0
-        assert json.loads(Path("files.json").read_text()) == {f"run/hyps/{name}.txt": scores[name]}
+        of_files = json.loads(Path("files.json").read_text())
+        assert of_files.keys() == {hyp := f"run/hyps/{name}.txt"}
+        assert len(of_files[hyp].pop("line_scores")["bleu"]) == len(Path(hyp).read_text().splitlines())
+        assert of_files[hyp] == scores[name]
 
 
 def test_metrics_that_are_omitted_are_those_of_the_run(evaluate: Evaluate) -> None:
@@ -177,5 +180,6 @@ def test_json_on_stdout_is_one_object_or_nothing_for_any_options(evaluate: Evalu
         name, files = rng.choice((("toy", "test"), ("other", "other")))
         hyp, src, ref = f"run/hyps/{name}.txt", *(str(finished / f"{files}.{lang}") for lang in ("en", "de"))
         code, out, err = evaluate(hyp, "--ref", ref, "--src", src, *words, "--json", "-")
-        assert (code, json.loads(out)) == (0, {hyp: scores[name]}), (words, err)
+        assert code == 0, (words, err)
+        assert {**json.loads(out)[hyp], "line_scores": {}} == {**scores[name], "line_scores": {}}, (words, err)
     assert min(ends.values()) >= 0.15 * count, ends

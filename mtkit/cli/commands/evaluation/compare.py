@@ -85,7 +85,7 @@ def compare(
     content = {
         "systems": result.as_dict(),
         "reasons": [each.as_dict() for each in reasons],
-        "lines": result.line_scores() if json is not None else {},
+        "line_scores": result.line_scores() if json is not None else {},
     }
     shown = [line for each in reasons for line in ("", *each.summary())]
     shown += [line for each in reasons for line in ("", *each.examples(texts.refs[0], texts.src, lines)) if lines]

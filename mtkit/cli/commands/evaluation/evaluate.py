@@ -118,7 +118,7 @@ def evaluate(
         content, reasons = result.as_dict(), list[str]()
         if json is not None or form == "json":
             for system, scores in result.line_scores().items():
-                content[system]["lines"] = scores
+                content[system]["line_scores"] = scores
         if len(texts.hyps) > 1:
             from mtkit.evaluation.reasons import reasons_of
 
