@@ -7,7 +7,6 @@ the output. Memory holds four bytes a pair, and what filters of the whole text n
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -27,11 +26,10 @@ from mtkit.corpus.store import SIDES
 from mtkit.display import count_of
 from mtkit.errors import DataError
 from mtkit.io.files import translate_read_errors, write_json
-from mtkit.text.lines import COMPRESSION_SUFFIXES, check_line_counts
+from mtkit.text.lines import check_line_counts, without_compression
 
 REJECTED, FLAGGED, REPORT = "rejected.jsonl", "flagged.jsonl", "report.json"
 MUCH = 0.2  # share of pairs with one fault that clean and noisy corpora hardly reach: a filter may be wrong there
-_COMPRESSION = re.compile(f"({'|'.join(map(re.escape, COMPRESSION_SUFFIXES))})+$")
 
 
 @dataclass
@@ -261,7 +259,7 @@ def _json_line(content: dict[str, Any]) -> bytes:
 
 def output_names(text: ParallelInput) -> tuple[str, str]:
     """The names of the cleaned files: those of the input without suffixes of compression, or NAME.src and NAME.tgt."""
-    src, tgt = (_COMPRESSION.sub("", Path(name).name) for name in text.names)
+    src, tgt = (without_compression(Path(name)).name for name in text.names)
     if src == tgt or {src, tgt} & {REJECTED, FLAGGED, REPORT}:
         codes = [code or side for code, side in zip(text.langs, SIDES, strict=True)]
         src_code, tgt_code = codes if codes[0] != codes[1] else SIDES

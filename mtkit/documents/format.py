@@ -21,7 +21,7 @@ from mtkit.documents.reading import Survey, known_encoding, split_stretches
 from mtkit.documents.unit import TextUnit
 from mtkit.errors import UsageError
 from mtkit.text.language import CODE, is_language, language_code
-from mtkit.text.lines import COMPRESSION_SUFFIXES
+from mtkit.text.lines import without_compression
 
 XML_ENCODING = re.compile(rb"""\A\s*<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
 
@@ -254,9 +254,7 @@ def require_plain_text(path: Path, languages: Callable[[], Iterable[str]]) -> No
     Raises:
         UsageError: the name ends otherwise, or the file begins like XML or JSON.
     """
-    bare = path
-    while bare.suffix.lower() in COMPRESSION_SUFFIXES:
-        bare = bare.with_suffix("")
+    bare = without_compression(path)
     as_lines = f"to translate its lines as plain text, give - < {path}"
     if not _is_plain_name(bare) and not _is_plain_name(bare, languages()):
         suffix = bare.suffix.lower()

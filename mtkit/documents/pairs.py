@@ -17,10 +17,9 @@ from mtkit.documents.format import REMEDIES, DocumentFormat, format_of, format_t
 from mtkit.documents.reading import DocumentSource, Report, ignore
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.io.files import require_regular_file, translate_read_errors
-from mtkit.text.lines import COMPRESSION_SUFFIXES, open_content
+from mtkit.text.lines import open_content, without_compression
 
 _SIDES = re.compile(r"(?P<path>.+)#(?P<src>[^#,/]+),(?P<tgt>[^#,/]+)", re.DOTALL)
-_COMPRESSION = re.compile(f"({'|'.join(map(re.escape, COMPRESSION_SUFFIXES))})+$")
 
 
 def split_name(name: Path) -> tuple[Path, tuple[str, ...]]:
@@ -31,13 +30,8 @@ def split_name(name: Path) -> tuple[Path, tuple[str, ...]]:
 
 def has_pairs(name: Path) -> bool:
     """Return whether the end of a name is that of files with both sides."""
-    form = format_table().get(_bare(split_name(name)[0]).suffix.lower())
+    form = format_table().get(without_compression(split_name(name)[0]).suffix.lower())
     return form is not None and form.has_pairs
-
-
-def _bare(path: Path) -> Path:
-    """A name without the suffix of compression."""
-    return path.with_name(_COMPRESSION.sub("", path.name) or path.name)
 
 
 def find_files(name: Path) -> list[Path]:
@@ -62,7 +56,7 @@ def find_files(name: Path) -> list[Path]:
 
 def _without_pairs(file: Path) -> str:
     """The kind of a file without pairs, and what to give instead."""
-    suffix = _bare(file).suffix.lower()
+    suffix = without_compression(file).suffix.lower()
     if suffix in REMEDIES:
         return f"{suffix} has no pairs that are read; {REMEDIES[suffix]}"
     kind = "a document without pairs" if suffix in suffixes(lambda form: not form.is_plain) else "one text"
@@ -92,7 +86,7 @@ def read_pairs(
     """
     sides = split_name(name)[1]
     for path in find_files(name):
-        form = format_of(_bare(path), src_lang=src_lang, tgt_lang=tgt_lang, encoding=encoding)
+        form = format_of(without_compression(path), src_lang=src_lang, tgt_lang=tgt_lang, encoding=encoding)
         if sides:
             stated = {"fields": sides} if form.has_columns else {"src_lang": sides[0], "tgt_lang": sides[1]}
             form = type(form)(replace(form.options, **stated))

@@ -30,7 +30,7 @@ from mtkit.pipeline.builders import corpora_with_noise
 from mtkit.recipe.sections import Recipe
 from mtkit.search.config import LengthLimit, SamplingConfig, SearchConfig
 from mtkit.search.interface import SearchRequest
-from mtkit.text.lines import COMPRESSION_SUFFIXES
+from mtkit.text.lines import without_compression
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.text.subword.tokenizer import Side, Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
@@ -362,6 +362,5 @@ def build_validator(
 
 def _set_name(number: int, files: CorpusFiles) -> str:
     """Name of a validation set in the log: its number and its file names, such as 0 val.en val.de."""
-    paths = (path.with_suffix("") if path.suffix in COMPRESSION_SUFFIXES else path for path in (files.src, files.tgt))
-    names = dict.fromkeys(path.name for path in paths)
+    names = dict.fromkeys(without_compression(path).name for path in (files.src, files.tgt))
     return " ".join([str(number), *names])

@@ -68,6 +68,13 @@ class TextSubset:
 Text = Path | TextSubset
 
 
+def without_compression(path: Path) -> Path:
+    """The path without the suffixes of compression at its end."""
+    while path.suffix.lower() in COMPRESSION_SUFFIXES:
+        path = path.with_suffix("")
+    return path
+
+
 def numbered_lines(text: Text) -> Iterator[tuple[int, str]]:
     """The lines that `read_lines` yields, each after its number in the file, from 1. Errors as there."""
     lines = enumerate(read_lines(path_of(text)), start=1)
