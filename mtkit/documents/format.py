@@ -45,6 +45,13 @@ class DocumentOptions:
     encoding: str | None = None
     attributes: bool = False
 
+    @property
+    def side_names(self) -> Sequence[tuple[str, str]]:
+        """Names of the columns or keys of source and target; of several the first counts that is there."""
+        if self.fields:
+            return [(self.fields[0], self.fields[1])]
+        return [("src", "tgt"), ("source", "target"), (self.src_lang, self.tgt_lang)]
+
 
 class DocumentFormat:
     """A format of documents. A subclass with suffixes in `formats/` is a row of `format_table`.

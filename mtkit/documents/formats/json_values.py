@@ -94,7 +94,7 @@ class Arb(JsonValues):
 class JsonLines(DocumentFormat):
     """Lines of JSON, each an object with both sides, also in an object `translation`, as in data sets of Hugging Face.
 
-    The keys are those that the options name, src and tgt, source and target, or the languages.
+    The keys are those of `side_names`.
     """
 
     suffixes = (".jsonl", ".ndjson")
@@ -115,10 +115,10 @@ class JsonLines(DocumentFormat):
         value = json.loads(line)
         inner = value.get("translation", value) if isinstance(value, dict) else value
         value = inner if isinstance(inner, dict) else value
-        names = [self.options.fields, ("src", "tgt"), ("source", "target"), self._languages]
-        keys = next((each for each in names if each and isinstance(value, dict) and {*each} <= value.keys()), None)
-        if keys is None or (self.options.fields and keys is not self.options.fields):
-            wanted = " and ".join(self.options.fields or self._languages)
+        names = self.options.side_names
+        keys = next((each for each in names if isinstance(value, dict) and {*each} <= value.keys()), None)
+        if keys is None:
+            wanted = " and ".join(names[-1])
             raise StretchError(0, f"no object with the keys {wanted}, or src and tgt; name others: FILE#SRC,TGT")
         texts = [value[key] for key in keys]
         for key, text in zip(keys, texts, strict=True):
@@ -126,10 +126,6 @@ class JsonLines(DocumentFormat):
                 raise StretchError(0, f"{key}: {json.dumps(text)[:60]} is no text")
         if all(text is not None and text.strip() for text in texts):
             yield 0, _SURROGATE.sub("\ufffd", texts[0]), _SURROGATE.sub("\ufffd", texts[1])
-
-    @property
-    def _languages(self) -> tuple[str, str]:
-        return self.options.src_lang, self.options.tgt_lang
 
 
 def _string_or_spaces(match: re.Match[str]) -> str:

@@ -22,19 +22,19 @@ _SEPARATOR = re.compile(r"\ufeff?sep=([^\r\n\"])\r?\n?")  # first line of some s
 def pair_columns(header: Sequence[str], options: DocumentOptions) -> tuple[int, int] | None:
     """The columns of source and target by a first row; None if it is a pair of the first two columns.
 
-    The columns are those that the options name, those named as source and target, or those with the languages as names.
+    The columns are those of `side_names`, which are found in any case of letters unless the options state them.
 
     Raises:
-        StretchError: there is no column of a name that the options have.
+        StretchError: there is no column of a name that the options state.
     """
-    names = [name.strip().lower() for name in header]
     if options.fields:
         if missing := [name for name in options.fields if name not in header]:
             raise StretchError(0, f"the header has no column {missing[0]!r}; it has {', '.join(header)[:200]}")
         return header.index(options.fields[0]), header.index(options.fields[1])
-    for src, tgt in (("src", "tgt"), ("source", "target"), (options.src_lang.lower(), options.tgt_lang.lower())):
-        if src and tgt and src in names and tgt in names:
-            return names.index(src), names.index(tgt)
+    names = [name.strip().lower() for name in header]
+    for src, tgt in options.side_names:
+        if src and tgt and src.lower() in names and tgt.lower() in names:
+            return names.index(src.lower()), names.index(tgt.lower())
     return None
 
 
