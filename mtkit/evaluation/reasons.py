@@ -59,7 +59,7 @@ class ErrorDifference:
     def sentence(self) -> str:
         """Class, counts and examples."""
         examples = f" ({' · '.join(self.examples)})" if self.examples else ""
-        return f"{ERROR_CLASSES[self.kind][0]} {self.first:,} -> {self.other:,}{examples}"
+        return f"{ERROR_CLASSES[self.kind]} {self.first:,} -> {self.other:,}{examples}"
 
 
 @dataclass(frozen=True)
@@ -128,13 +128,12 @@ class Reasons:
         """All n-grams, classes and groups of words."""
         first, other = self.names
         errors = [
-            [ERROR_CLASSES[e.kind][0], f"{e.first:,}", f"{e.other:,}", f"{e.z:+.1f}", " · ".join(e.examples)]
+            [ERROR_CLASSES[e.kind], f"{e.first:,}", f"{e.other:,}", f"{e.z:+.1f}", " · ".join(e.examples)]
             for e in self.errors
         ]
         words = [[w.name, f"{w.words:,}", f"{w.first:.1f}", f"{w.other:.1f}"] for w in self.words]
         ngrams = [
-            [n.ngram, f"{n.only_first:,}", f"{n.only_other:,}", f"{n.total:,}", f"{n.z:+.1f}"]
-            for n in self.ngrams[:NUM_LISTED]
+            [n.ngram, f"{n.only_first:,}", f"{n.only_other:,}", f"{n.total:,}", f"{n.z:+.1f}"] for n in self.ngrams
         ]
         return [
             Table(
@@ -170,31 +169,26 @@ class Reasons:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: the tables with all digits."""
-        errors = [asdict(each) for each in self.errors]
         return {
             "system": self.names[1],
             "baseline": self.names[0],
-            "ngrams": [asdict(each) for each in self.ngrams[:NUM_LISTED]],
-            "errors": errors,
+            "ngrams": [asdict(each) for each in self.ngrams],
+            "errors": [asdict(each) for each in self.errors],
             "words": [asdict(each) for each in self.words],
         }
 
 
-def changes(one: str, other: str) -> Iterator[tuple[str, str, str]]:
-    """Stretches of words of two texts, each with its mark: "=" in both, "-" in the first, "+" in the second alone."""
-    before, after = one.split(), other.split()
-    for tag, i, i2, j, j2 in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if tag == "equal":
-            yield "=", " ".join(before[i:i2]), ""
-            continue
-        yield from (("-", " ".join(before[i:i2]), ""),) if i < i2 else ()
-        yield from (("+", " ".join(after[j:j2]), ""),) if j < j2 else ()
-
-
 def marked(one: str, other: str) -> str:
     """The differences of two texts as wdiff writes them: [-words of the first-] {+words of the second+}."""
-    forms = {"=": "{}", "-": "[-{}-]", "+": "{{+{}+}}"}
-    return " ".join(forms[mark].format(text) for mark, text, _ in changes(one, other))
+    before, after = one.split(), other.split()
+    stretches = []
+    for tag, i, i2, j, j2 in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            stretches += before[i:i2]
+            continue
+        stretches += [f"[-{' '.join(before[i:i2])}-]"] if i < i2 else []
+        stretches += [f"{{+{' '.join(after[j:j2])}+}}"] if j < j2 else []
+    return " ".join(stretches)
 
 
 def changed_lines(
@@ -375,23 +369,23 @@ def error_differences(
     """Classes of errors by decreasing |z| of the difference, with examples."""
     sums, squares = Counter[str](), Counter[str]()
     counts: list[Counter[str]] = [Counter(), Counter()]
-    pairs: Counter[WordError] = Counter()
+    differences_of: dict[str, Counter[WordError]] = {kind: Counter() for kind in ERROR_CLASSES}
     for lines in zip(one, other, strict=True):
         of_line: Counter[str] = Counter()
         for sign, system, errors in zip((-1, 1), counts, lines, strict=True):
             for error in errors:
                 system[error.kind] += 1
                 of_line[error.kind] += sign
-                pairs[error] += sign
+                differences_of[error.kind][error] += sign
         for kind, difference in of_line.items():
             sums[kind] += difference
             squares[kind] += difference**2
     differences = []
-    for kind in ERROR_CLASSES:
-        if not counts[0][kind] + counts[1][kind]:
+    for kind, errors_of_kind in differences_of.items():
+        if not errors_of_kind:
             continue
         sign = 1 if sums[kind] >= 0 else -1
-        examples = [(sign * n, str(error)) for error, n in pairs.items() if error.kind == kind and sign * n > 0]
+        examples = [(sign * n, str(error)) for error, n in errors_of_kind.items() if sign * n > 0]
         examples.sort(key=lambda example: (-example[0], example[1]))
         texts = [f"{text} ×{n}" if n > 1 else text for n, text in examples[:NUM_EXAMPLES]]
         z = sums[kind] / max(1, squares[kind]) ** 0.5

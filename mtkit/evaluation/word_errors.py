@@ -20,25 +20,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-# heading and explanation of each class, in the order of reports
-ERROR_CLASSES = {
-    "missing": ("missing words", "of the reference, one or two in a row"),
-    "cut": ("missing phrases", "words of the reference, three or more in a row"),
-    "added": ("added words", "that the reference lacks"),
-    "repeated": ("repeated words", "that the translation has already, and the reference less often"),
-    "order": ("order of words", "words in another place"),
-    "form": ("endings and forms", "another form of the same word"),
-    "number": ("numbers", "another number, or none"),
-    "name": ("names", "words with a capital that source and reference share"),
-    "source": ("untranslated words", "words of the source that no reference has"),
-    "capitals": ("capitals", "the same word in another case of letters"),
-    "function": ("small words", "one of the most frequent words, such as an article, instead of another one"),
-    "word": ("other words", "another word"),
-    "punctuation": ("punctuation", "missing, added or another sign"),
+ERROR_CLASSES = {  # heading of each, in the order of reports
+    "missing": "missing words",  # one or two words of the reference in a row
+    "cut": "missing phrases",  # PHRASE words or more
+    "added": "added words",
+    "repeated": "repeated words",  # that the translation has already, and the reference less often
+    "order": "order of words",
+    "form": "endings and forms",  # another form of the same word
+    "number": "numbers",  # another number, or none
+    "name": "names",  # words with a capital that source and reference share
+    "source": "untranslated words",  # words of the source that no reference has
+    "capitals": "capitals",
+    "function": "small words",  # one of the most frequent words, such as an article, instead of another one
+    "word": "other words",
+    "punctuation": "punctuation",
 }
 GAP, CASE, STEM, OTHER, NEVER = 4, 1, 2, 6, 9  # costs; a pair that costs more than two gaps is not aligned
 STEM_LENGTH = 4  # letters
-MIN_FREQUENT = 0.004  # share of the running words from which a word is a small word
+MIN_FREQUENT = 0.004  # share of the running words from which a word is a small word: some 35, mostly articles and such
 PHRASE = 3  # missing words in a row
 MAX_CELLS = 4_000_000  # products of lengths; a longer line is not aligned
 _BLOCK_CELLS = 1_000_000

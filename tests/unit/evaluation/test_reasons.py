@@ -90,7 +90,7 @@ def test_harm_is_named_by_its_class(harm: str, comparison: WordComparison) -> No
     other = [" ".join(change(hyp, line, rng).split()) for hyp, line in zip(first, src, strict=True)]
     reasons = comparison.compare(("first", "other"), (first, other), [])
     (worst,) = [each for each in reasons.summary() if each.startswith("  more errors in other: ")]
-    assert worst.startswith(f"  more errors in other: {ERROR_CLASSES[kind][0]} ")
+    assert worst.startswith(f"  more errors in other: {ERROR_CLASSES[kind]} ")
     assert len(reasons.summary()) < 12
     if harm == "negation":
         count = sum(line.split().count("nicht") for line in first)
