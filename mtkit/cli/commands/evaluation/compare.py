@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.commands.evaluation.evaluate import check_language, read_systems
+from mtkit.cli.commands.evaluation.evaluate import check_language, metric_names, read_systems
 from mtkit.cli.options import JsonFile, forbid_overwriting_input
 from mtkit.evaluation.config import METRIC_NAMES, ReportOptions
 
 if TYPE_CHECKING:
     from mtkit.evaluation.comparison import Comparison
 
-SIGNIFICANT = 0.05  # p below it
+SIGNIFICANT = "significant"  # of --fail-on: p below MAX_P
+MAX_P = 0.05
 
 
 def compare(
@@ -40,7 +41,7 @@ def compare(
         str | None,
         typer.Option(
             "--fail-on",
-            metavar="X|significant",
+            metavar=f"X|{SIGNIFICANT}",
             help="Exit with 65 if a system is worse than the first one by more than X in a metric, or significantly.",
         ),
     ] = None,
@@ -61,14 +62,10 @@ def compare(
     from mtkit.evaluation.comparison import group_table, score_table, signature_lines
     from mtkit.evaluation.reasons import reasons_of
 
-    names = metrics.lower().replace(",", " ").split()
-    if unknown := [name for name in names or [""] if name not in METRIC_NAMES]:
-        raise UsageError(
-            f"compare: --metrics: no such metric: {unknown[0] or 'empty'}; the metrics are {', '.join(METRIC_NAMES)}"
-        )
+    names = metric_names("compare", metrics)
     if len(hyps) < 2:
         raise UsageError("compare: give translations of two or more systems; mtkit evaluate scores one")
-    limit = None if fail_on is None else _limit(fail_on)
+    limit = None if fail_on in (None, SIGNIFICANT) else _points(fail_on)
     if lang is not None:
         check_language(lang)
     inputs = [*hyps, *ref, src, train, docid]
@@ -76,7 +73,7 @@ def compare(
     if inputs.count(Path("-")) > 1:
         raise UsageError("compare: - is stdin, which can be read once; write the other text to a file")
     texts = read_systems("compare", hyps, ref, src)
-    options = ReportOptions(metrics=[name for name in METRIC_NAMES if name in names], by_length=True)
+    options = ReportOptions(metrics=names, by_length=True)
     if docid is not None:
         options = replace(options, documents=list(read_input_lines(docid)), documents_file=str(docid))
     result = texts.compare(options, lang)
@@ -96,34 +93,35 @@ def compare(
         tables.append(group_table(result.groups, title="Lengths and documents"))
         print_results(tables, notes=["", *signature_lines(result.scores), *result.tests])
     print_notes(dict.fromkeys(note for each in result.scores.values() for note in each.notes))
-    if limit is not None:
+    if fail_on is not None:
         _require(result, limit)
 
 
-def _limit(text: str) -> float:
-    """The value of --fail-on: points; -1 for any significant loss.
+def _points(text: str) -> float:
+    """The points of --fail-on.
 
     Raises:
-        UsageError: it is neither a number nor the word.
+        UsageError: it is no number from 0.
     """
     from mtkit.errors import UsageError
 
-    if text == "significant":
-        return -1.0
     try:
-        limit = float(text)
+        points = float(text)
     except ValueError:
-        limit = -1.0
-    if not 0 <= limit < float("inf"):
-        raise UsageError(f"compare: --fail-on {text}: give a number of points, such as 0.5, or significant")
-    return limit
+        points = -1.0
+    if not 0 <= points < float("inf"):
+        raise UsageError(f"compare: --fail-on {text}: give a number of points, such as 0.5, or {SIGNIFICANT}")
+    return points
 
 
-def _require(result: Comparison, limit: float) -> None:
-    """Check that no system is worse than the first one by more than the limit.
+def _require(result: Comparison, limit: float | None) -> None:
+    """Check that no system is worse than the first one.
+
+    Args:
+        limit: points that it may lose in a metric; None: any loss that is not significant.
 
     Raises:
-        DataError: a system is.
+        DataError: a system is worse.
     """
     from mtkit.errors import DataError
     from mtkit.evaluation.config import REPORTED
@@ -131,7 +129,7 @@ def _require(result: Comparison, limit: float) -> None:
     losses = [
         f"{system} by {loss:.2f} {REPORTED[metric].heading} (p {p:.4f})"
         for system, metric, loss, p in result.losses()
-        if (loss > 0 and p < SIGNIFICANT if limit < 0 else loss > limit)
+        if (loss > 0 and p < MAX_P if limit is None else loss > limit)
     ]
     if losses:
         raise DataError(f"--fail-on: worse than {next(iter(result.scores))}: {', '.join(losses)}")

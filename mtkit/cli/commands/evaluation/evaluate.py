@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mtkit.display import TableFormat
     from mtkit.evaluation.comparison import Comparison
+    from mtkit.evaluation.config import MetricName
 
 
 def evaluate(
@@ -74,13 +75,7 @@ def evaluate(
     from mtkit.cli.input import read_input_lines
     from mtkit.errors import UsageError
 
-    names = None if metrics is None else ",".join(metrics).lower().replace(",", " ").split()
-    if unknown := [name for name in names or () if name not in METRIC_NAMES]:
-        raise UsageError(
-            f"evaluate: --metrics: no such metric: {unknown[0]}; the metrics are {', '.join(METRIC_NAMES)}"
-        )
-    if names == []:
-        raise UsageError(f"evaluate: --metrics is empty; the metrics are {', '.join(METRIC_NAMES)}")
+    names = None if metrics is None else metric_names("evaluate", ",".join(metrics))
     run_folders = [hyp for hyp in hyps or () if (hyp / "recipe.yaml").is_file()]
     if run is None and run_folders and hyps == run_folders[:1] and not ref:
         run, hyps = run_folders[0], None
@@ -103,7 +98,7 @@ def evaluate(
     if inputs.count(Path("-")) > 1:
         raise UsageError("evaluate: - is stdin, which can be read once; write the other text to a file")
     options = ReportOptions(
-        metrics=None if names is None else [name for name in METRIC_NAMES if name in names],
+        metrics=names,
         moses=moses,
         tokenize=tokenize,
         lowercase=lowercase,
@@ -140,6 +135,23 @@ def evaluate(
             results = stages.compare_run(run, options, display=display)
         content = {"test": {name: scores for result in results for name, scores in result.as_dict().items()}}
         _print_results("test set", results, form, content, json)
+
+
+def metric_names(command: str, text: str) -> list[MetricName]:
+    """The metrics of --metrics, in the order of reports.
+
+    Raises:
+        UsageError: there is none, or one is unknown.
+    """
+    from mtkit.errors import UsageError
+
+    names = text.lower().replace(",", " ").split()
+    known = ", ".join(METRIC_NAMES)
+    if unknown := [name for name in names if name not in METRIC_NAMES]:
+        raise UsageError(f"{command}: --metrics: no such metric: {unknown[0]}; the metrics are {known}")
+    if not names:
+        raise UsageError(f"{command}: --metrics is empty; the metrics are {known}")
+    return [name for name in METRIC_NAMES if name in names]
 
 
 @dataclass(frozen=True)
