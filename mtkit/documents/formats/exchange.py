@@ -46,6 +46,8 @@ _VARIANT = re.compile(
 
 _ANY = "[^<>]*"  # no attribute has <, so that what follows > up to the next < is the text of an element
 _PLAIN_VARIANT = rf"\s*+<tuv({_ANY})>\s*+<seg>([^<]*)</seg>\s*+</tuv>"
+# White space before a unit is bounded: a search would try a longer run again from each of its characters. Repetitions
+# are possessive, or end at a sign that they cannot take, so that a unit that does not match fails in one pass.
 _PLAIN_UNIT = re.compile(
     rf"\s{{0,99}}+<tu(?:\s{_ANY})?>(?:\s*+<(prop|note)\b{_ANY}>[^<]*</\1>)*+{_PLAIN_VARIANT}{_PLAIN_VARIANT}\s*+</tu>"
 )
