@@ -169,7 +169,7 @@ def compare(
         notes = [*choice.notes, *implausible_inputs(lines, refs, src), *sampled_warnings(lines, refs, choice)]
         if intervals and len(lines) < MIN_RESAMPLED:
             count = count_of(len(lines), "line")
-            notes.append(f"{count}: too few for intervals and p-values; use more, or --no-intervals")
+            notes.append(f"{count}: too few for intervals and p-values; use more")
         if (copied := next((earlier for earlier in scores if list(hyps[earlier]) == list(lines)), None)) is not None:
             notes.append(f"the translations are equal to those of {copied}, line by line; are both files right?")
         scores[system] = Scores.of(values, notes)
