@@ -227,7 +227,7 @@ def _wrong_value(error: typer.BadParameter) -> str:
 def _no_such_option(option: str, error: typer.BadParameter) -> str:
     import difflib
 
-    from mtkit.cli.option_synonyms import derived_answer, main_parts, option_answer
+    from mtkit.cli.option_synonyms import answer_of_section, derived_answer, main_parts, option_answer
 
     problem = f"{option}: no such option"
     options = ["--help", "--debug", *_option_names(error)]
@@ -239,6 +239,8 @@ def _no_such_option(option: str, error: typer.BadParameter) -> str:
         return f"{problem}; {answer}"
     if len(option) > 3 and (keys := _recipe_keys(option, options, error, exact=True)):
         return f"{problem}; {keys}"
+    if len(option) > 3 and (answer := answer_of_section(option, command)):
+        return f"{problem}; {answer}"
     begun = [each for each in options if len(option) > 3 and each.startswith(option)]
     if match := begun or difflib.get_close_matches(option, options, n=1, cutoff=MISSPELT):
         return f"{problem}; did you mean {match[0]}?"
@@ -251,6 +253,8 @@ def _no_such_option(option: str, error: typer.BadParameter) -> str:
         )
     if len(option) > 3 and (keys := _recipe_keys(option, options, error)):
         return f"{problem}; {keys}"
+    if answer := option_answer(option, command, options, similar=True):
+        return f"{problem}; {answer}"
     match = difflib.get_close_matches(option, options, n=1, cutoff=ALIKE)
     return problem + (f"; did you mean {match[0]}?" if match else "")
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
 from mtkit.recipe.sections import Recipe
-from mtkit.recipe.suggestions import keys_of_option, word_parts
+from mtkit.recipe.suggestions import keys_of_option, other_answer, word_parts
 from mtkit.recipe.type_hints import has_path, unwrap_hint
 
 _NOISE = {"use", "num", "file", "path", "name", "id", "list", "the", "print"}  # parts of options that change nothing
@@ -92,7 +92,7 @@ _TABLE = (
     ("unkpen unk-penalty replace-unk strip-unknown-words allow-unk",
      "translate: <unk> is never written; search.allow_unknown is the key of --set"),
     ("xml-input xml", "translate: a file whose name ends in .xml, .xliff or .html is a document"),
-    ("shortlist lexical-shortlist restrict-lexicon",
+    ("shortlist lexical-shortlist restrict-lexicon nvs nvs-thresh",
      "translate: all words are scored; a shortlist is not supported"),
     ("prefix-size prefix-tokens", "--target-prefix TEXT"),
     ("sample-size num-samples", "--n-best N"),
@@ -106,6 +106,60 @@ _TABLE = (
     ("output-format format-output", "--format FORM", "--to FORMAT", "--ids"),
     ("tok", "--tokenize NAME"),
     ("bleu chrf ter chrf-word-order sacrebleu", "--metrics LIST"),
+    ("no-cache cache", "translate: keys and values are always kept, translations never",
+     "serve: give --cache MB; 0 keeps none",
+     *(f"{each}: give --fresh; without it what is done already is not done again" for each in ("run", "train"))),
+    ("csv tsv json delimiter output-type", "evaluate: --format FORM and --json FILE choose the form"),
+    ("encoding", "evaluate: texts are UTF-8"),
+    ("short citation signature", "evaluate: --json FILE has the signatures"),
+    ("force", "evaluate: texts are scored as they are, tokenized or not"),
+    ("subset download origlang list", f"evaluate: test sets are files, and {_HYP}"),
+    ("ssl certfile keyfile tls https grpc", "serve: a proxy before it has certificates and other protocols"),
+    ("cors-origins origins", "--allowed-hosts NAMES"),
+    ("gpu-memory gpu-memory-utilization max-model-memory", "--max-memory GB"),
+    ("url-prefix base-url", "--root-path PATH"),
+    ("daily-limit hourly-limit", "--max-requests N"),
+    ("batch-limit max-text", "--max-characters N"),
+    ("model-config served-model-name update-models reload", "serve: models are arguments: mtkit serve MODEL..."),
+    ("web-ui frontend", "serve: the page is always served, and has the language of the browser"),
+    ("metrics prometheus", "serve: /metrics is always served"),
+    ("log", "translate: notes are on stderr: 2> FILE"),
+    ("log-file log-format logfile", "serve: the log is on stderr: 2> FILE",
+     *(f"{each}: the log is log.jsonl in the folder of the run" for each in _STAGES)),
+    ("progress progress-bar no-progress-bar", "--quiet",
+     *(f"{each}: there is a bar on a terminal alone: 2> FILE" for each in (*_STAGES, "finetune"))),
+    ("do-train do-eval do-predict with-eval skip-test skip-training until only from-stage stage skip only-source",
+     *(f"{each}: stages are commands: mtkit train-bpe, preprocess, train, evaluate; what is done is skipped" for each
+       in _STAGES)),
+    ("export-on-best", *(f"{each}: mtkit export makes other layouts of a trained model" for each in _STAGES)),
+    ("auto-config", *(f"{each}: give --budget TIME" for each in ("run", "train"))),
+    ("env", *(f"{each}: keys of a recipe are arguments: KEY=VALUE" for each in _STAGES)),
+    ("stdout in-place append", "-o FILE"),
+    ("follow streaming stream buffered", "--flush-every N"),
+    ("asynchronous async", "translate: mtkit serve answers many at once"),
+    ("spm-decode spm-encode share-vocab vocab data-type joined-dictionary source-dict",
+     "translate: the model has its tokenizer: text in, text out"),
+    ("preserve-formatting formality", "translate: documents keep their form; what a model has tags for is --tag TEXT"),
+    ("no-split", "translate: give --no-split-sentences"),
+    ("split", "--split-sentences"),
+    ("optimize gemm-type int8shift packed avx2 mkl", "translate: kernels are chosen by the machine"),
+    ("skip-cost skip-topk dump-beam beam-info raw-probs sure-align-threshold", "translate: --jsonl has the details"),
+    ("to from", "--tgt-lang CODE"),
+    ("vocab-mapping copy-files opset task optimize gguf low-cpu-mem-usage force",
+     "export: nothing of the kind is to be set; --to names the format", "import: all that a model needs is copied"),
+    ("revision trust-remote-code", "import: nothing of a model is executed, and ORG/NAME is its present version"),
+    ("calibration group-size teacher",
+     "compress: nothing of the kind is to be set; --src and --ref choose and measure"),
+    ("warmup runs rounds", "bench: give --repeat N"),
+    ("device gpu cuda", "bench: CPUs are measured"),
+    ("best metric", "average: checkpoints are arguments; training.checkpoint_average chooses them by their metric"),
+    ("extra-options generate-vocabulary", "encode: --ids alone can be chosen"),
+    ("nbest-size alpha", "encode: text has one segmentation; tokenizer.subword_regularization samples in training"),
+    ("summary compute-bleu", "score: --json FILE summarises, and mtkit evaluate has BLEU"),
+    ("normalize", "score: --jsonl has the number of tokens of each line"),
+    ("merge", "finetune: the model of an adapter is whole in RUN/model"),
+    ("workers num-threads", *(f"{each}: a few threads are used, as many on any machine" for each in ("train-bpe",
+     "preprocess"))),
     ("score-only quiet", "--quiet", "evaluate: --json - and --format tsv write nothing else"),
     ("max-input-length max-source-length max-src-len chunk-size",
      "translate: lines longer than any training source are translated in parts; search.split_long_lines is the key"),
@@ -125,6 +179,8 @@ _TABLE = (
     ("num-merges merges num-operations operations symbols s vocab vocabsize voc-size", "--vocab-size N, in tokens"),
     ("dropout bpe-dropout sampling alpha", "train-bpe: tokenizer.subword_regularization of a recipe samples in "
      "training"),
+    ("normalization-rule-name nfkc lower max-sentence-length",
+     "train-bpe: give --recipe RECIPE, with tokenizer.normalisation, lowercase and corpus.cleaning.max_length"),
     ("type algorithm", "--model-type bpe|unigram|word|char"),
     ("out-dir output-dir save-dir save-path save-model model-save-path exp log-dir output", "--run-dir FOLDER",
      "-o FILE"),
@@ -138,11 +194,12 @@ _TABLE = (
     ("cpu no-cuda use-cpu", "--device cpu"),
     ("fp16 half bf16 amp", "--compute-type bf16"),
     ("int8 quantize quantization load-in-8bit", "compress: give --to int8",
-     "export: mtkit compress MODEL --to int8, or quantisation of the other program", "--compute-type int8"),
+     "import: give --to int8", "export: mtkit compress MODEL --to int8, or quantisation of the other program",
+     "--compute-type int8"),
     ("fp32 float", "--compute-type float32"),
     ("precision dtype compute-dtype", "--compute-type float32|bf16|int8"),
     ("batch-size batch max-batch max-tokens mini-batch mini-batch-words maxi-batch max-batch-size max-sentences "
-     "batch-type buffer-size", "--batch-tokens N", *_BATCH_KEYS),
+     "batch-type buffer-size bucket-width shard-size", "--batch-tokens N", *_BATCH_KEYS),
     ("num-threads cpu-threads intra-threads omp-threads nthreads", "--threads N", "--workers N"),
     ("num-workers processes jobs j inter-threads num-proc parallel replicas", "--workers N", "--parallel N",
      "--jobs N"),
@@ -167,18 +224,23 @@ _TABLE = (
 )  # fmt: skip
 
 
-def option_answer(option: str, command: str, options: Container[str]) -> str | None:
+def option_answer(option: str, command: str, options: Container[str], *, similar: bool = False) -> str | None:
     """The answer of a command to an option that it lacks, such as "give --beam-size 1"; None if nothing is known.
 
     Args:
         option: as typed, such as --greedy.
         command: its name.
         options: those that it has.
+        similar: whether words count whose parts the option has, such as log-file for --log-file-name.
     """
     word = option.lstrip("-").replace("_", "-").lower()
     main = main_parts(word)
     rows = [row for row in _TABLE if word in row[0].split()]
     rows += [row for row in _TABLE if main and any(main_parts(each) == main for each in row[0].split())]
+    if similar:
+        rows += [
+            row for row in _TABLE if any(len(each) > 3 and main > main_parts(each) > set() for each in row[0].split())
+        ]
     for _, *answers in rows:
         for answer in answers:
             name, _, text = answer.partition(": ")
@@ -220,6 +282,13 @@ def derived_answer(option: str, command: Any) -> str | None:
     same = [name for name in names if keys and set(keys) & {*keys_of_option(name, Recipe, exact=True)}]
     same = same or [name for name in names if main_parts(name[2:]) == parts]
     return f"give {same[0]}" if same else None
+
+
+def answer_of_section(option: str, command: str) -> str:
+    """The answer to an option that no key answers, such as --use-tpu; empty if there is none."""
+    section = next((each for each, name in _OF_SECTIONS.items() if name == command), "")
+    path = f"{section}.{option.lstrip('-').replace('-', '_')}"
+    return other_answer(path, Recipe, of_training=command in (*_STAGES, "finetune", "train-bpe"))
 
 
 _OF_SECTIONS = {"search": "translate", "evaluation": "evaluate", "tokenizer": "train-bpe"}  # commands by section

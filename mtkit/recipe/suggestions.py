@@ -11,7 +11,16 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from mtkit import errors
-from mtkit.recipe.synonyms import ABBREVIATIONS, KEY_SYNONYMS, KIND_SYNONYMS, OTHER_ANSWERS, PARTS, WRITTEN_KINDS
+from mtkit.recipe.synonyms import (
+    ABBREVIATIONS,
+    AFFIXES,
+    ANSWERS_OF_MODELS,
+    KEY_SYNONYMS,
+    KIND_SYNONYMS,
+    OTHER_ANSWERS,
+    PARTS,
+    WRITTEN_KINDS,
+)
 from mtkit.recipe.type_hints import field_types, has_path, key_paths, strip_annotated, unwrap_hint, walk_keys
 
 MAX_SUGGESTIONS = 3  # paths in one message
@@ -58,10 +67,11 @@ def suggest_key(
     if name not in names and path not in names:  # it may differ in underscores and capitals alone
         letters = _normalised(name).replace("_", "")
         name = next((key for key in names if key.replace("_", "") == letters), name)
+        name = _without_affixes(name, [*names, *(each.removeprefix(f"{section}.") for each in KEY_SYNONYMS)])
     before = "" if in_file else section + dot
     if name in known:
         return suggest(name, known, before=before)
-    if answer := OTHER_ANSWERS.get(path) or OTHER_ANSWERS.get(_normalised(name)):
+    if answer := other_answer(path, root, exact=True):
         return f"; {answer}"
     if name not in key_paths(root) and (written := suggest_kind(name, ())):
         return written
@@ -77,6 +87,8 @@ def suggest_key(
         in_section = any(each.partition(".")[0] == path.partition(".")[0] for each in paths)
         if not in_section and is_recipe and (option := errors.option_for(section, name, not paths and not synonym)):
             return f"; {option}"
+    if not (synonym or paths) and (answer := other_answer(section + dot + name, root)):
+        return f"; {answer}"
     if not in_list and (similar := _similar_keys(section, name, root, values, SAME_SECTION)):
         return f"; did you mean {similar}"
     if synonym:
@@ -94,6 +106,48 @@ def suggest_key(
         return f"; {option}"
     similar = "" if in_list else _similar_keys(section, name, root, values, ANY_SECTION)
     return f"; did you mean {similar}" if similar else suggest(name, known, before=before)
+
+
+def _without_affixes(name: str, names: Sequence[str]) -> str:
+    """A name without beginnings and ends that change nothing, such as use_rope or adam_betas_value, if it is known."""
+    rest, parts = name, _normalised(name).split("_")
+    while len(parts) > 1 and rest not in names and (parts[0] in AFFIXES[0].split() or parts[-1] in AFFIXES[1].split()):
+        parts = parts[1:] if parts[0] in AFFIXES[0].split() else parts[:-1]
+        rest = "_".join(parts)
+    return rest if rest in names else name
+
+
+def other_answer(path: str, root: Any, *, exact: bool = False, of_training: bool = True) -> str:
+    """The answer to a word that no key answers, with the names of kinds; empty if there is none.
+
+    Args:
+        path: of the unknown key.
+        root: the configuration.
+        exact: whether words that have all parts of a known one do not count.
+        of_training: whether words of corpora, models and trainings count.
+    """
+    section, _, name = path.rpartition(".")
+    name = _normalised(name)
+    answer = OTHER_ANSWERS.get(path) or OTHER_ANSWERS.get(name, "")
+    if not of_training and name not in ANSWERS_OF_MODELS:
+        answer = ""
+    if not (answer or exact):
+        of_keys, parts = {part for key in key_paths(root) for part in word_parts(key)}, word_parts(name)
+        known = {word: word_parts(word.rpartition(".")[2]) for word in OTHER_ANSWERS}
+        matches = [
+            word
+            for word, each in known.items()
+            if (of_training or word in ANSWERS_OF_MODELS)
+            and each <= parts
+            and (len(each) > 1 or not each <= of_keys)
+            and word.startswith(f"{section}." if "." in word else "")
+        ]
+        answer = OTHER_ANSWERS[max(matches, key=lambda word: len(known[word]))] if matches else ""
+    if "*" in answer:
+        key = answer.rpartition(" is *")[0].rpartition(" ")[2]
+        kinds = (get_args(hint)[0] for each, hint, _ in walk_keys(root) if each == key)
+        answer = answer.replace("*", ", ".join(dict.fromkeys(kinds)))
+    return answer
 
 
 def _in_named_section(name: str, root: Any, values: Mapping[str, Any]) -> str:
@@ -128,7 +182,8 @@ def keys_of_option(option: str, root: Any, sections: Sequence[str] = (), *, exac
     names = (f"{section}.{word}" for section in field_types(root))
     if found := of_sections(path for name in names if name in KEY_SYNONYMS for path in KEY_SYNONYMS[name].targets):
         return found
-    return [] if exact else of_sections(_nearest_keys(sections[0] if sections else "", word, root, {}, OPTION)[0])
+    near = [] if exact else _nearest_keys(sections[0] if sections else "", word, root, {}, OPTION)[0]
+    return of_sections(path for path in near if "." in path)
 
 
 class _Entry(NamedTuple):

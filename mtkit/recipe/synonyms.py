@@ -37,7 +37,7 @@ _TABLE = (
     ("encoder decoder", "model", "their keys stand directly in model, such as model.encoder_layers"),
     # corpus
     ("data_dir data_path data_root data_folder folder dir", "corpus.root", ""),
-    ("data_weights data_weighting sampling_weights upsample_primary sampling_weight",
+    ("data_weights data_weighting sampling_weights upsample_primary sampling_weight corpus.weight corpus.weights",
      "corpus.train", "weight: W in an item of the list"),
     ("corpus.src_prefix corpus.source_prefix", "corpus.train", "prefix: TEXT or tag: NAME in an item of the list"),
     ("languages langs language_pair lang_pair lang_pairs", "corpus.src_lang corpus.tgt_lang", ""),
@@ -47,7 +47,7 @@ _TABLE = (
      "source_file target_file src_path tgt_path train_path train_file training_pairs train_pairs parallel_data "
      "bitext corpus.src corpus.source corpus.tgt corpus.target input_file input_files corpus.reference train_text "
      "src_sentences tgt_sentences dataset_name dataset_config_name hf_dataset source_column target_column "
-     "text_column corpus.files", "corpus.train", "a list of {src: FILE, tgt: FILE}"),
+     "text_column corpus.files corpus.tsv corpus.transforms", "corpus.train", "a list of {src: FILE, tgt: FILE}"),
     ("dev validation_data valid_sets validpref valid_data validation_source "
      "validation_target valid_src valid_tgt holdout held_out dev_src dev_tgt valid_file dev_file", "corpus.valid",
      "{src: FILE, tgt: FILE}"),
@@ -66,7 +66,7 @@ _TABLE = (
      "tokenizer.vocab_size",
      "tokens, reserved ones included, not merges"),
     ("spm_model sp_model bpe_codes_file vocab_file codes codes_file merges_file tokenizer_file spm_file bpe_codes "
-     "vocab_path subword_model src_subword_model tgt_subword_model", "tokenizer.model",
+     "vocab_path subword_model src_subword_model tgt_subword_model voc_file srcdict tgtdict", "tokenizer.model",
      "an existing tokenizer"),
     ("src_vocab_size tgt_vocab_size dim_vocabs nwordssrc nwordstgt", "tokenizer.vocab_size",
      "of the shared vocabulary, or of each with shared: false"),
@@ -95,7 +95,8 @@ _TABLE = (
     ("units num_units n_units nhid n_hid n_embd hidden_dim hidden_size dim_model model_dim rnn_size dim_rnn",
      "model.d_model", ""),
     ("embedding_dim encoder_embed_dim decoder_embed_dim word_vec_size emb_size embed_dim dim_emb d_embedding "
-     "enc_emb_dim dec_emb_dim embedding_size emb_dim", "model.d_embed model.d_model", ""),
+     "enc_emb_dim dec_emb_dim embedding_size emb_dim decoder_input_dim decoder_output_dim",
+     "model.d_embed model.d_model", ""),
     ("ff_size ffn_hidden ffn_dim feed_forward_size feed_forward_num_hidden transformer_ff intermediate_size "
      "dim_feedforward inner_dim d_inner d_inner_hid encoder_ffn_embed_dim decoder_ffn_embed_dim "
      "transformer_dim_ffn", "model.d_ff", ""),
@@ -112,7 +113,8 @@ _TABLE = (
     ("num_key_value_heads n_kv_heads num_kv multiquery multi_query mqa gqa grouped_query", "model.num_kv_heads", ""),
     ("d_kv dim_head d_head d_k query_size key_size", "model.head_dim", ""),
     ("d_v v_head_dim value_dim", "model.value_head_dim", ""),
-    ("lstm_dropout rnn_dropout gru_dropout dropout_rate hidden_dropout_prob dropout_prob transformer_dropout "
+    ("dropout_src dropout_trg classifier_dropout embed_dropout embedding_dropout lstm_dropout rnn_dropout gru_dropout "
+     "dropout_rate hidden_dropout_prob dropout_prob transformer_dropout "
      "hidden_dropout layer_prepostprocess_dropout layer_postprocess_dropout residual_dropout resid_dropout "
      "resid_pdrop", "model.dropout", ""),
     ("attn_dropout attention_probs_dropout_prob attention_dropout_prob transformer_dropout_attention",
@@ -157,6 +159,7 @@ _TABLE = (
     ("steps_per_epoch epoch_size checkpoints_per_epoch", "training.max_updates training.validate_every",
      "an epoch is the corpus, read once"),
     ("epochs max_epoch num_epochs num_train_epochs after_epochs max_num_epochs", "training.max_epochs", ""),
+    ("input_sentence_size", "tokenizer.max_lines", ""),
     ("lines num_lines num_examples max_examples max_train_samples random_train_subset sample_train_subset",
      "corpus.train",
      "limit: N in an item of the list"),
@@ -185,7 +188,7 @@ _TABLE = (
      "kind: plateau"),
     # training: batches and memory
     ("max_tokens batch_size tokens_per_batch mini_batch_words per_device_train_batch_size mini_batch "
-     "max_sentences batch_type training.batch workspace mini_batch_fit",
+     "max_sentences batch_type training.batch training.tokens workspace mini_batch_fit",
      "training.batch_tokens", _BATCH),
     ("update_interval update_freq accum_count gradient_accumulation_steps batch_multiplier optimizer_delay "
      "accumulation_steps",
@@ -277,6 +280,12 @@ KEY_SYNONYMS = {
     word: Synonym(tuple(targets.split()), note) for words, targets, note in _TABLE for word in words.split()
 }
 
+# beginnings and ends of names of others without which a name is looked up too
+AFFIXES = (
+    "use enable do with no disable skip transformer",
+    "type name kwargs args config impl mode path file value gpu device per",
+)
+
 # parts of keys, and the part that they are compared as
 _PARTS = (
     ("len", "length"),
@@ -338,47 +347,121 @@ ABBREVIATIONS = {
     "bs": "batch_size",
     "relpos": "relative_positions",
     "ss": "scheduled_sampling",
+    "voc": "vocab",
     "kd": "distillation",
 }
 
-# keys of others that no key answers: (words, answer); a word with dots is a full path
-_ANSWERS = (
-    ("shuffle shuffle_batches", "the order is random in each epoch, by training.seed"),
-    ("sort_batches group_by_length bucket_size bucket_width pool_factor batch_by_length",
+# words of others that no key answers: (words, answer); a word with dots counts in its section alone. It counts if an
+# unknown word has all its parts, except one part that keys have: such a word is to be the same. * is the list of kinds
+_OF_TRAINING = (
+    # corpus and tokenizer
+    ("shuffle curriculum", "the order is random in each epoch, by training.seed"),
+    ("sort_batches group_by_length bucket_size bucket_width bucketing pool_factor batch_by_length pack_sequences "
+     "maxi_batch left_pad",
      "batches have sentences of similar length anyway; training.batch_tokens is their size"),
-    ("min_loss_scale loss_scale fp16_init_scale", "training.precision: fp16 scales the loss by itself"),
+    ("remove_duplicates deduplicate dedup filter_language langid langid_filter corpus.min_length min_words "
+     "min_src_len skip_empty empty_lines invalid_lines",
+     "corpus.cleaning has limits of length; mtkit clean SRC TGT removes what is doubled or wrong"),
+    ("factors source_factors target_factors feats lemma",
+     "mtkit has no factors: a line is its text and one tag, prefix or weight"),
+    ("pretokenizer pyonmttok onmttok_kwargs joiner moses spacy truecaser subword_nmt nltk",
+     "text needs no other tokenizer before: tokenizer.model_type learns from it as it is"),
+    ("hard_vocab_limit dummy_prefix remove_extra_whitespaces split_by_unicode split_by_whitespace unk_surface "
+     "user_defined_symbols seed_sentencepiece "
+     "shuffle_input_sentence extremely_large_corpus control_symbols special_symbols continuing_subword_prefix "
+     "end_of_word_suffix max_sentencepiece_length self_test",
+     "spaces and the reserved tokens are fixed; the keys of tokenizer are what else can be chosen"),
+    ("pad_token unk_token bos_token eos_token special_tokens add_eos add_bos append_eos unk_id pad_id bos_id eos_id "
+     "pad_token_id eos_token_id bos_token_id pad_idx start_token",
+     "reserved tokens are fixed"),
+    ("all_caps title_case", "tokenizer.robustness has lower case, title case, capitals and errors"),
+    # model
+    ("flash_attention attn_implementation use_flash sdpa flash liger cudnn tf32 benchmark jit fused triton xformers "
+     "empty_cache", "kernels are chosen by the machine"),
+    ("weight_init init_std param_init param_init_glorot initializer init_method init_scale init_gain xavier kaiming",
+     "each layer has its own initialisation"),
+    ("copy_attn copy_mechanism pointer copy_attn_type", "mtkit has no copying attention; tokenizer.copy_tokens copies "
+     "names, numbers and addresses"),
+    ("cnn conv convolution kernel_size kernel_width lightconv dynamicconv highway char_embedder mamba",
+     "mtkit has no convolutions and state spaces; model.kind is *"),
+    ("adaptive_softmax adaptive_input softmax_cutoff sampled_softmax generator_function",
+     "all tokens are scored by one softmax"),
+    ("lhuc quant_noise vocab_selection nvs shortlist universal adaptive_span no_cross_attention",
+     "mtkit has none of the kind"),
+    ("layer_norm_top postprocess_top final_norm", "model.residual.kind: pre_norm has a last norm, post_norm has none"),
+    # training
+    ("min_loss_scale loss_scale loss_scaling cost_scaling gradient_scaling grad_scaler fp16_init_scale",
+     "training.precision: fp16 scales the loss by itself"),
     ("checkpoint_dir save_dir output_dir model_dir model_path save_model exp_dir work_dir",
      "the option --run-dir names the folder of a training"),
-    ("resume resume_from_checkpoint auto_resume overwrite overwrite_output_dir restart",
+    ("resume resume_from_checkpoint auto_resume overwrite restart reload restore continue no_cache",
      "the same command continues a training, and --fresh starts over"),
-    ("remove_duplicates deduplicate dedup filter_language langid langid_filter corpus.min_length min_words "
-     "min_src_len",
-     "corpus.cleaning has limits of length; mtkit clean SRC TGT removes what is doubled or wrong"),
-    ("output_attentions return_attention print_alignment return_alignments",
-     "the option --alignments of mtkit translate writes them"),
-    ("lm_weight lm_path lm", "the option --lm of mtkit translate takes a language model"),
-    ("smooth_method smooth_value effective_order", "BLEU is that of sacreBLEU, with its smoothing"),
-    ("push_to_hub hub_model_id hub_token", "mtkit push uploads a finished model"),
-    ("use_cache", "keys and values are always kept"),
-    ("ensemble models", "the option --ensemble of mtkit translate takes further models"),
-    ("reset_optimizer reset_dataloader reset_lr_scheduler reset_optim",
+    ("reset_optimizer reset_dataloader reset_lr_scheduler reset_optim reset_iter reset_best reset_meters",
      "training.init_from begins with the weights alone, and --fresh starts over"),
-    ("forced_bos_token_id forced_bos_token", "the option --tgt-lang chooses the language"),
-    ("comet bleurt metricx",
-     "evaluation.metrics are bleu, chrf and ter; training.validation.command runs another program"),
-    ("flash_attention attn_implementation use_flash_attention sdpa", "kernels are chosen by the machine"),
-    ("weight_init init_std param_init param_init_glorot initializer init_method init_scale",
-     "each layer has its own initialisation"),
-    ("num_workers sync_sgd shard_size num_shards", "nothing of the kind is to be set"),
+    ("push_to_hub hub hub_model_id hub_token", "mtkit push uploads a finished model"),
+    ("num_workers dataloader pin_memory non_blocking prefetch streaming sync_sgd shard_size num_shards sqlite "
+     "in_ram preprocessing_num_workers dataset_impl cache keep_in_memory overwrite_cache unused_columns all_gather",
+     "the binary corpus is read from disk by one process; nothing of the kind is to be set"),
+    ("tpu xla horovod deepspeed zero_stage zero_sharding sharding apex accelerate accelerator ddp_comm ddp_bucket "
+     "unused_parameters bucket_cap params_to_wrap pipeline_parallel tensor_parallel mps",
+     "mtkit trains on CPUs and on NVIDIA GPUs by torch: training.parallel is ddp or fsdp"),
+    ("qlora 4bit 8bit bnb bitsandbytes nf4 qat quantize quantization fp8 optimize gemm_type int8shift",
+     "trainings are in training.precision; mtkit compress MODEL --to int8 quantises a finished model"),
+    ("target_modules lora_dropout", "training.adapter: {kind: lora, rank: R, alpha: A, layers: all}"),
+    ("neftune gradient_noise embedding_noise",
+     "mtkit has no such noise; dropout and training.decoder_input have others"),
+    ("adagrad rmsprop lamb amsgrad nesterov lookahead sam polyak shampoo sophia adamax nadam radam",
+     "training.optimiser.kind is *; training.ema averages"),
+    ("cyclic one_cycle restarts cooldown lr_period t_max polynomial_power", "training.schedule.kind is *"),
+    ("layerwise discriminative_lr lr_mult encoder_lr decoder_lr gradual_unfreezing unfreeze",
+     "all weights have one learning rate; training.freeze keeps parts as they are"),
+    ("ctc bow_task length_task multitask focal contrastive_loss triplet coverage_loss",
+     "training.objective.kind is *"),
+    ("min_updates min_epochs min_steps min_num_epochs",
+     "training.max_epochs and training.patience end a training; there is no minimum"),
+    ("dropout_steps batch_warmup batch_size_schedule", "dropout and batches are the same in all updates"),
+    ("profile profiler wall_clock_breakdown",
+     "log.jsonl has the speed of training, and mtkit bench measures that of translation"),
+    ("report_accuracy train_accuracy top1",
+     "the log has loss and perplexity; training.validation.metric: bleu translates"),
+    ("user_dir plugin plugins env horizon", "a new kind is a class in mtkit itself (docs/architecture.md)"),
     ("device", "the option --device chooses it: mtkit train RECIPE --device cpu"),
     ("gpu cuda", "the option --device chooses it: mtkit train RECIPE --device cuda"),
-    ("gpus n_gpu n_gpus num_gpus world_size gpu_ranks", "torchrun starts a process for each GPU"),
-    ("pad_token unk_token bos_token eos_token special_tokens add_eos add_bos append_eos unk_id pad_id bos_id eos_id "
-     "pad_token_id eos_token_id bos_token_id pad_idx",
-     "reserved tokens are fixed"),
+    ("gpus n_gpu n_gpus num_gpus world_size gpu_ranks multi_gpu",
+     "torchrun starts a process for each GPU; training.parallel is ddp or fsdp"),
+)  # fmt: skip
+_OF_MODELS = (
+    ("output_attentions return_attention print_alignment return_alignments",
+     "the option --alignments of mtkit translate writes them"),
+    ("search.max_time", "a search has no limit of time; search.max_length and search.patience end it"),
+    ("output_scores return_prob return_scores return_log_prob with_scores",
+     "the option --jsonl of mtkit translate writes scores, and mtkit score those of given translations"),
+    ("lm_weight lm_path lm", "the option --lm of mtkit translate takes a language model"),
+    ("ensemble models", "the option --ensemble of mtkit translate takes further models"),
+    ("use_cache", "keys and values are always kept"),
+    ("forced_bos_token_id forced_bos_token", "the option --tgt-lang chooses the language"),
+    ("phrase_table replacement_table", "the option --glossary of mtkit translate takes terms"),
+    ("bad_words force_words suppress_tokens banned_words lexically_constrained stop_strings",
+     "the option --constraints of mtkit translate takes words to include and to exclude"),
+    ("min_p typical_p typical eta_cutoff tfs mirostat", "search.method: {kind: sampling} has temperature, top_k, top_p "
+     "and epsilon"),
+    ("contrastive guidance penalty_alpha dola watermarking watermark assistant speculative prompt_lookup iter_decode "
+     "refinement", "search.method.kind is *"),
+    ("match_source", "search.max_length: {factor: 1.0, offset: 0} and search.min_length bound it by the source"),
+    ("unnormalized unnormalised", "search.length_penalty: 0 ranks by the sum of log-probabilities"),
+    ("retain_dropout mc_dropout", "dropout is off in translation; --sample of mtkit translate varies it"),
+    ("beam_search_stop stop_criterion", "search.early_stopping or search.patience ends a search"),
+    ("smooth_method smooth_value smooth_exp effective_order evaluation.beta evaluation.char_order "
+     "evaluation.whitespace "
+     "ngram_order max_order evaluation.normalized asian no_punct signature",
+     "metrics are sacreBLEU's with its own settings, of which tokenize and lowercase can be chosen"),
+    ("spbleu", "evaluation.tokenize: flores200 makes BLEU spBLEU"),
+    ("comet bleurt metricx rouge meteor wer cer bertscore yisi nist",
+     "evaluation.metrics are bleu, chrf and ter; training.validation.command runs another program"),
 )  # fmt: skip
 
-OTHER_ANSWERS = {word: answer for words, answer in _ANSWERS for word in words.split()}
+OTHER_ANSWERS = {word: answer for words, answer in (*_OF_TRAINING, *_OF_MODELS) for word in words.split()}
+ANSWERS_OF_MODELS = frozenset(word for words, _ in _OF_MODELS for word in words.split())
 
 # (words, kinds or choices that they may stand for); the first that the key takes is suggested
 _KINDS = (
