@@ -15,6 +15,7 @@ from mtkit.display import Table, count_of
 from mtkit.errors import DataError
 from mtkit.evaluation.config import DEFAULT_METRICS, METRICS, REPORTED, MetricName, ReportOptions
 from mtkit.evaluation.metrics import choose_metrics
+from mtkit.evaluation.ngrams import no_garbage_collection
 from mtkit.evaluation.plausibility import implausible_inputs
 from mtkit.evaluation.resampling import (
     EXACT_LINES,
@@ -113,6 +114,7 @@ class GroupScores:
     scores: dict[str, dict[str, float]]
 
 
+@no_garbage_collection()
 def compare(
     hyps: Mapping[str, Sequence[str]],
     refs: Sequence[Sequence[str]],

@@ -5,10 +5,11 @@ A metric is a class below `Metric` and a row in the table of `evaluation/config.
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 import sacrebleu.metrics.base
@@ -19,6 +20,7 @@ from sacrebleu.metrics.ter import TER
 
 from mtkit.config import load_class
 from mtkit.evaluation.config import METRICS, MetricName
+from mtkit.evaluation.ngrams import Texts, count_ngrams, lengths_of
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, Script, TokenizerChoice, choose_tokenizer
 
 Array = NDArray[np.float64]
@@ -122,16 +124,89 @@ class SacrebleuMetric(Metric):
         return str(self.metric.get_signature())
 
 
+class BLEUMetric(SacrebleuMetric):
+    """BLEU, whose n-grams are counted for all systems and lines at once."""
+
+    metric: BLEU
+
+    def statistics(self, systems: Sequence[Sequence[str]], refs: Sequence[Sequence[str]]) -> list[Array]:
+        """See Metric; [N, 10]: lengths of translation and closest reference, matches and n-grams of each order."""
+        self.metric.num_refs = len(refs)
+        prepared = map(self._prepare, (*refs, *systems))
+        texts = [[self.metric._preprocess_segment(line).split() for line in lines] for lines in prepared]
+        lengths, order = lengths_of(texts), self.metric.max_ngram_order
+        of_refs, of_systems = lengths[: len(refs)], lengths[len(refs) :]
+        distance = 2 * abs(of_systems[:, None] - of_refs) + (of_refs > of_systems[:, None])  # a shorter one is closer
+        closest = np.take_along_axis(of_refs, distance.argmin(1), axis=0)
+        values = np.zeros((len(systems), len(refs[0]), 2 + 2 * order))
+        values[..., 0], values[..., 1] = of_systems, closest
+        for n in range(order):
+            values[..., 2 + order + n] = np.maximum(of_systems - n, 0)
+        for ngrams in count_ngrams(texts, order):
+            wanted = ngrams.counts[:, : len(refs)].max(1)
+            for counts, of_system in zip(ngrams.counts[:, len(refs) :].T, values, strict=True):
+                of_system[:, 1 + ngrams.order] += ngrams.sum_by_line(np.minimum(wanted, counts), len(of_system))
+        return [*values]
+
+
+class CharacterFMetric(SacrebleuMetric):
+    """chrF, whose n-grams are counted for all systems and lines at once."""
+
+    metric: CHRF
+
+    def statistics(self, systems: Sequence[Sequence[str]], refs: Sequence[Sequence[str]]) -> list[Array]:
+        """See Metric; [N, 3 x orders]: n-grams of the translation and of its best reference, and matches."""
+        self.metric.num_refs = len(refs)
+        lines = [[self.metric._preprocess_segment(line) for line in text] for text in (*refs, *systems)]
+        values = np.zeros((len(systems), len(refs), len(refs[0]), self.metric.order, 3))
+        self._add(values, [["".join(line.split()) for line in text] for text in lines], self.metric.char_order)
+        if self.metric.word_order:
+            words = [[self.metric._remove_punctuation(line) for line in text] for text in lines]
+            self._add(values[..., self.metric.char_order :, :], words, self.metric.word_order)
+        rows = values.reshape(*values.shape[:3], -1)
+        if len(refs) == 1:
+            return [*rows[:, 0]]
+        scores = [[[*map(self.metric._compute_f_score, line.tolist())] for line in each] for each in rows]
+        best = np.array(scores).argmax(1)
+        return [*np.take_along_axis(rows, best[:, None, :, None], axis=1)[:, 0]]
+
+    def _add(self, values: Array, texts: Texts, max_order: int) -> None:
+        """Add the counts of n-grams of words or characters to [systems, refs, N, orders, 3]."""
+        num_systems, num_refs, num_lines = values.shape[:3]
+        lengths = lengths_of(texts)
+        for n in range(max_order):
+            counts = np.maximum(lengths - n, 0)
+            values[..., n, 1] = counts[:num_refs]
+            values[..., n, 0] = counts[num_refs:, None] * (counts[:num_refs] > 0)  # as sacreBLEU
+        for ngrams in count_ngrams(texts, max_order):
+            for system, ref in itertools.product(range(num_systems), range(num_refs)):
+                matches = np.minimum(ngrams.counts[:, num_refs + system], ngrams.counts[:, ref])
+                values[system, ref, :, ngrams.order - 1, 2] += ngrams.sum_by_line(matches, num_lines)
+
+
+def bleu_tokenizer(name: SacrebleuTokenizer) -> Callable[[str], str]:
+    """sacreBLEU's tokenizer of lines, into words with spaces between.
+
+    13a changes each word between spaces alone, so that its result for a word can be kept: words recur, lines do not.
+    """
+    tokenizer: Callable[[str], str] = BLEU(tokenize=name, force=True).tokenizer
+    if name != "13a":
+        return tokenizer
+    of_word = lru_cache(maxsize=1_000_000)(tokenizer)
+    return lambda line: tokenizer(line) if "\n" in line else " ".join(map(of_word, line.split()))
+
+
 # `force` of BLEU suppresses sacreBLEU's warning of tokenized text; see plausibility.py
-class DetokenizedBLEU(SacrebleuMetric):
+class DetokenizedBLEU(BLEUMetric):
     """BLEU on detokenized text."""
 
     def __init__(self, tokenizer: TokenizerChoice, lang: str, lowercase: bool) -> None:
         super().__init__(BLEU(tokenize=tokenizer.name, lowercase=lowercase, force=True))
+        self.metric.tokenizer = bleu_tokenizer(tokenizer.name)
         self.notes += [tokenizer.note] if tokenizer.note else []
 
 
-class MosesBLEU(SacrebleuMetric):
+class MosesBLEU(BLEUMetric):
     """BLEU on lower-cased Moses tokens.
 
     Raises:
@@ -144,14 +219,14 @@ class MosesBLEU(SacrebleuMetric):
         super().__init__(BLEU(tokenize="none", lowercase=True, force=True), partial(moses_tokens, lang=lang))
 
 
-class CharacterF(SacrebleuMetric):
+class CharacterF(CharacterFMetric):
     """chrF2, on characters."""
 
     def __init__(self, tokenizer: TokenizerChoice, lang: str, lowercase: bool) -> None:
         super().__init__(CHRF(lowercase=lowercase))
 
 
-class CharacterAndWordF(SacrebleuMetric):
+class CharacterAndWordF(CharacterFMetric):
     """chrF2++, on characters and words."""
 
     def __init__(self, tokenizer: TokenizerChoice, lang: str, lowercase: bool) -> None:

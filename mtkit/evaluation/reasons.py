@@ -9,26 +9,26 @@ the same way, by the sum of the differences of all lines over the root of the su
 from __future__ import annotations
 
 import difflib
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.bleu import BLEU
 
 from mtkit.display import Table
 from mtkit.evaluation.comparison import Comparison
-from mtkit.evaluation.metrics import CharacterF
+from mtkit.evaluation.metrics import CharacterF, bleu_tokenizer
+from mtkit.evaluation.ngrams import count_ngrams, no_garbage_collection
 from mtkit.evaluation.resampling import SegmentStatistics
 from mtkit.evaluation.tokenizer_choice import TokenizerChoice
 from mtkit.evaluation.word_errors import ERROR_CLASSES, ErrorClassifier, WordError
 
 Ints = NDArray[np.int64]
 Words = Sequence[Sequence[str]]  # of each line
-ORDERS = (1, 2, 3, 4)  # words of an n-gram
+NGRAM_ORDER = 4  # words of the longest n-gram
 MIN_Z = 2.0  # of what is named: p is about 0.05 for one comparison, and there are many
 NUM_NAMED, NUM_CLASSES, NUM_LISTED, NUM_EXAMPLES = 5, 4, 20, 3
 FREQUENCIES = (0, 1, 10, 100, 1000)  # lower limits of the groups of words by frequency
@@ -178,6 +178,13 @@ class Reasons:
         }
 
 
+class SystemWords(NamedTuple):
+    """Words and errors of each line of a system."""
+
+    words: Words
+    errors: Sequence[Sequence[WordError]]
+
+
 def marked(one: str, other: str) -> str:
     """The differences of two texts as wdiff writes them: [-words of the first-] {+words of the second+}."""
     before, after = one.split(), other.split()
@@ -205,6 +212,7 @@ def changed_lines(
     return sorted(lines, key=lambda line: -line.change)
 
 
+@no_garbage_collection()
 def reasons_of(
     comparison: Comparison,
     hyps: Mapping[str, Sequence[str]],
@@ -227,11 +235,12 @@ def reasons_of(
         values = metric.statistics([*hyps.values()], refs)
         segments = {name: SegmentStatistics(metric, each) for name, each in zip(hyps, values, strict=True)}
     first, *others = hyps
+    baseline = words.read(hyps[first])
     scores = {name: segments[name].line_scores() for name in hyps}
     return [
         words.compare(
             (first, other),
-            (hyps[first], hyps[other]),
+            (baseline, words.read(hyps[other])),
             changed_lines((scores[first], scores[other]), (hyps[first], hyps[other])),
         )
         for other in others
@@ -255,65 +264,62 @@ class WordComparison:
         src: Sequence[str] | None = None,
         train: Sequence[str] | None = None,
     ) -> None:
-        self._split = BLEU(tokenize=tokenizer.name, force=True).tokenizer
+        self._split = bleu_tokenizer(tokenizer.name)
         self.refs, self.src = self.words(refs), None if src is None else self.words(src)
         self._counts = Counter(word for line in (self.refs if train is None else self.words(train)) for word in line)
         self._of_train = train is not None
+        self._group_of = cache(self._find_groups)
         self.classifier = ErrorClassifier(self.refs, self._counts if train is not None else None)
 
     def words(self, lines: Sequence[str]) -> list[list[str]]:
         """The words of each line."""
         return [self._split(line.rstrip()).split() for line in lines]
 
+    def read(self, text: Sequence[str]) -> SystemWords:
+        """Words and errors of a system."""
+        words = self.words(text)
+        return SystemWords(words, self.classifier.errors(words, self.refs, self.src))
+
     def compare(
-        self, names: tuple[str, str], texts: tuple[Sequence[str], Sequence[str]], lines: Sequence[ChangedLine]
+        self, names: tuple[str, str], systems: tuple[SystemWords, SystemWords], lines: Sequence[ChangedLine]
     ) -> Reasons:
         """The differences of two systems."""
-        hyps = self.words(texts[0]), self.words(texts[1])
-        errors = tuple(self.classifier.errors(each, self.refs, self.src) for each in hyps)
+        one, other = systems
         return Reasons(
             names,
-            ngram_differences(hyps[0], hyps[1], self.refs),
-            error_differences(errors[0], errors[1]),
-            self._groups(*hyps),
+            ngram_differences(one.words, other.words, self.refs),
+            error_differences(one.errors, other.errors),
+            self._groups(one.words, other.words),
             lines,
             len(self.refs),
         )
 
     def _groups(self, *systems: Words) -> list[WordGroup]:
         """F1 of kinds of words."""
-        wanted = self._count_groups(self.refs)
-        f1 = []
-        for system in systems:
-            both = [[*(Counter(hyp) & Counter(ref)).elements()] for hyp, ref in zip(system, self.refs, strict=True)]
-            right, proposed = self._count_groups(both), self._count_groups(system)
-            f1.append({name: 200 * right[name] / (proposed[name] + wanted[name]) for name in wanted})
-        names = [name for name in self._names_of_groups() if wanted[name]]
-        return [WordGroup(name, wanted[name], f1[0][name], f1[1][name]) for name in names]
-
-    def _count_groups(self, lines: Words) -> Counter[str]:
-        """Words of each group."""
-        sources = itertools.repeat(frozenset[str]()) if self.src is None else map(frozenset, self.src)
-        pairs = zip(lines, sources, strict=False)  # the second one has no end
-        words = Counter((word, word in source) for line, source in pairs for word in line)
-        counts: Counter[str] = Counter()
-        for (word, is_in_source), count in words.items():
-            counts.update(dict.fromkeys(self._groups_of(word, is_in_source), count))
-        return counts
-
-    def _names_of_groups(self) -> list[str]:
         of = "in the training text" if self._of_train else "in the references"
-        return [*(name_of_frequency(each, of) for each in FREQUENCIES), "copied from the source", "numbers"]
+        names = [*(name_of_frequency(each, of) for each in FREQUENCIES), "copied from the source", "numbers", ""]
+        wanted, (right, proposed) = np.zeros(len(names)), np.zeros((2, len(systems), len(names)))
+        for ngrams in count_ngrams([self.refs, *systems, *([] if self.src is None else [self.src])], 1):
+            words = [ngrams.units[start] for start in ngrams.starts.tolist()]
+            groups = np.array([self._group_of(word) for word in words])  # [R, 2]
+            copied = ngrams.counts[:, -1] > 0 if self.src is not None else np.zeros(len(words), dtype=bool)
+            groups[~copied & (groups[:, 1] == names.index("copied from the source")), 1] = len(names) - 1
+            of_ref = ngrams.counts[:, 0]
+            for column in groups.T:
+                wanted += np.bincount(column, of_ref, len(names))
+                for system, counts in enumerate(ngrams.counts[:, 1 : 1 + len(systems)].T):
+                    right[system] += np.bincount(column, np.minimum(counts, of_ref), len(names))
+                    proposed[system] += np.bincount(column, counts, len(names))
+        f1 = 200 * right / np.maximum(1, proposed + wanted)
+        named = [number for number, name in enumerate(names) if name and wanted[number]]
+        return [WordGroup(names[each], int(wanted[each]), *f1[:, each].tolist()) for each in named]
 
-    def _groups_of(self, word: str, is_in_source: bool) -> list[str]:
-        of = "in the training text" if self._of_train else "in the references"
-        limit = max((each for each in FREQUENCIES if self._counts[word] >= each), default=0)
-        groups = [name_of_frequency(limit, of)]
+    def _find_groups(self, word: str) -> tuple[int, int]:
+        """Numbers of a word's groups by frequency and by kind; copied words are those that stand in the source too."""
+        by_frequency = sum(self._counts[word] >= limit for limit in FREQUENCIES) - 1
         if any(map(str.isdigit, word)):
-            groups.append("numbers")
-        elif is_in_source and any(map(str.isalpha, word)):
-            groups.append("copied from the source")
-        return groups
+            return by_frequency, len(FREQUENCIES) + 1
+        return by_frequency, len(FREQUENCIES) + (0 if any(map(str.isalpha, word)) else 2)
 
 
 def name_of_frequency(limit: int, of: str) -> str:
@@ -330,37 +336,55 @@ def ngram_differences(one: Words, other: Words, refs: Words) -> list[NgramDiffer
 
     An n-gram that contains or is part of one with a larger |z| is left out.
     """
-    only_first, only_other, total = Counter[tuple[str, ...]](), Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
-    changed = (each for each in zip(one, other, refs, strict=True) if each[0] != each[1])
-    for lines, n in itertools.product(changed, ORDERS):
-        mine, others, wanted = (Counter(_ngrams(words, n)) for words in lines)
-        for ngram, count in wanted.items():
-            difference = min(count, mine[ngram]) - min(count, others[ngram])
-            if difference > 0:
-                only_first[ngram] += difference
-            elif difference < 0:
-                only_other[ngram] -= difference
-    scored = [
-        (each, (only_first[each] - only_other[each]) / (only_first[each] + only_other[each]) ** 0.5)
-        for each in only_first | only_other
-    ]
-    scored.sort(key=lambda each: (-abs(each[1]), len(each[0]), each[0]))
-    chosen: list[tuple[tuple[str, ...], float]] = []
-    for ngram, z in scored:
-        if len(chosen) == NUM_LISTED or abs(z) < 1:
+    names, by_order = _differing_ngrams(one, other, refs)
+    counts = np.concatenate([each for _, each in by_order])  # [M, 2] right in one system alone
+    z = (counts[:, 0] - counts[:, 1]) / np.sqrt(counts.sum(1))
+    place = np.concatenate([np.arange(len(rows)) for rows, _ in by_order])
+    order = np.repeat(np.arange(NGRAM_ORDER), [len(rows) for rows, _ in by_order])
+    chosen: dict[tuple[str, ...], int] = {}
+    for each in np.lexsort((order, -np.abs(z))).tolist():
+        if len(chosen) == NUM_LISTED or abs(z[each]) < 1:
             break
+        ngram = tuple(names[word] for word in by_order[order[each]][0][place[each]])
         text = f" {' '.join(ngram)} "
-        if not any(text in f" {' '.join(each)} " or f" {' '.join(each)} " in text for each, _ in chosen):
-            chosen.append((ngram, z))
-    wanted_ngrams = {ngram for ngram, _ in chosen}
+        if not any(text in f" {' '.join(other)} " or f" {' '.join(other)} " in text for other in chosen):
+            chosen[ngram] = each
+    total, by_word = Counter[tuple[str, ...]](), dict[str, list[tuple[str, ...]]]()
+    for ngram in chosen:
+        by_word.setdefault(ngram[0], []).append(ngram)
     for ref in refs:
-        for n in {len(ngram) for ngram in wanted_ngrams}:
-            total.update(each for each in _ngrams(ref, n) if each in wanted_ngrams)
-    return [NgramDifference(" ".join(each), only_first[each], only_other[each], total[each], z) for each, z in chosen]
+        for start in (number for number, word in enumerate(ref) if word in by_word):
+            total.update(each for each in by_word[ref[start]] if tuple(ref[start : start + len(each)]) == each)
+    return [
+        NgramDifference(" ".join(ngram), int(counts[each, 0]), int(counts[each, 1]), total[ngram], float(z[each]))
+        for ngram, each in chosen.items()
+    ]
 
 
-def _ngrams(words: Sequence[str], order: int) -> Iterator[tuple[str, ...]]:
-    return zip(*(words[start:] for start in range(order)), strict=False)
+def _differing_ngrams(one: Words, other: Words, refs: Words) -> tuple[list[str], list[tuple[Ints, Ints]]]:
+    """Words, and of each order the M n-grams [M, order] with the occurrences [M, 2] that one system alone has right."""
+    changed = [number for number, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]]
+    ids: dict[str, int] = {}
+    found: list[list[tuple[Ints, Ints]]] = [[] for _ in range(NGRAM_ORDER)]
+    for ngrams in count_ngrams([[text[number] for number in changed] for text in (refs, one, other)], NGRAM_ORDER):
+        if ngrams.order == 1:
+            words = np.array([ids.setdefault(word, len(ids)) for word in ngrams.units], dtype=np.int64)
+        right = np.minimum(ngrams.counts[:, :1], ngrams.counts[:, 1:])
+        alone = np.maximum(0, right - right[:, ::-1])
+        differing = np.flatnonzero(alone.any(1))
+        places = ngrams.starts[differing, None] + np.arange(ngrams.order)
+        found[ngrams.order - 1].append((words[places], alone[differing]))
+    by_order = []
+    for order, of_blocks in enumerate(found, start=1):
+        rows = np.concatenate([np.empty((0, order), np.int64), *(rows for rows, _ in of_blocks)])
+        counts = np.concatenate([np.empty((0, 2), np.int64), *(each for _, each in of_blocks)])
+        keys = rows[:, 0]
+        for column in rows.T[1:]:
+            keys = np.unique(keys * len(ids) + column, return_inverse=True)[1]
+        _, first, keys = np.unique(keys, return_index=True, return_inverse=True)
+        sums = [np.bincount(keys, each, len(first)).astype(np.int64) for each in counts.T]
+        by_order.append((rows[first], np.stack(sums, axis=1)))
+    return [*ids], by_order
 
 
 def error_differences(

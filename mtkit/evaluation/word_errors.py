@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -35,6 +35,8 @@ ERROR_CLASSES = {  # heading of each, in the order of reports
     "word": "other words",
     "punctuation": "punctuation",
 }
+ONE_SIDED = ("missing", "cut", "added", "repeated", "order")  # whose words are shown alone
+NONE = "∅"
 GAP, CASE, STEM, OTHER, NEVER = 4, 1, 2, 6, 9  # costs; a pair that costs more than two gaps is not aligned
 STEM_LENGTH = 4  # letters
 MIN_FREQUENT = 0.004  # share of the running words from which a word is a small word: some 35, mostly articles and such
@@ -52,7 +54,9 @@ class WordError(NamedTuple):
     hyp: str
 
     def __str__(self) -> str:
-        return f"{self.ref} → {self.hyp}" if self.ref and self.hyp and self.ref != self.hyp else self.ref or self.hyp
+        if self.kind in ONE_SIDED or self.ref == self.hyp:
+            return self.ref or self.hyp
+        return f"{self.ref or NONE} → {self.hyp or NONE}"
 
 
 class ErrorClassifier:
@@ -142,21 +146,26 @@ class ErrorClassifier:
         missing = {j for j, i in enumerate(links) if i < 0}
         added = set(range(len(hyp))) - set(linked.values())
         # equal words that are left over have moved; each leaves the word that it was aligned with alone
+        free = _by_key(added | {*replaced.values()}, [word.lower() for word in hyp])
         for j in sorted(missing | {*replaced}):
-            free = [i for i in added | {*replaced.values()} if hyp[i].lower() == ref[j].lower()]
-            if not free:
+            if not (places := free.get(ref[j].lower())):
                 continue
-            i = min(free, key=lambda each: (abs(each - j), each))
+            i = min(places, key=lambda each: (abs(each - j), each))
+            places.remove(i)
             yield self._named("order", ref[j], hyp[i], source)
             added |= {replaced.pop(j)} if j in replaced else set()
             missing |= {other for other, each in replaced.items() if each == i}
             replaced = {other: each for other, each in replaced.items() if each != i}
             missing.discard(j)
             added.discard(i)
-        # so may words of one stem, which the alignment has not linked
+        # so may words of one stem, which the alignment has not linked; they have their first two letters in common
+        free = _by_key(added, [_letters(word)[:2] for word in hyp]) if missing else {}
         for j in sorted(missing):
-            if free := [i for i in added if self.kind(ref[j]) != _SIGN and are_forms(hyp[i], ref[j])]:
-                replaced[j] = min(free, key=lambda each: (abs(each - j), each))
+            places = free.get(_letters(ref[j])[:2], [])
+            forms = [i for i in places if self.kind(ref[j]) != _SIGN and are_forms(hyp[i], ref[j])]
+            if forms:
+                replaced[j] = min(forms, key=lambda each: (abs(each - j), each))
+                places.remove(replaced[j])
                 missing.discard(j)
                 added.discard(replaced[j])
         yield from (self._replaced(ref[j], hyp[i], source) for j, i in replaced.items())
@@ -169,8 +178,7 @@ class ErrorClassifier:
             run = [each for each in range(first, last + 1) if self.kind(ref[each]) != _SIGN]
             yield self._named("cut" if len(run) >= PHRASE else "missing", ref[j], "", source)
         # a small word is repeated where it follows itself, or another repeated word; other words anywhere
-        before = Counter(word.lower() for word in ref)
-        so_far = Counter(word.lower() for word in hyp)
+        before, so_far = (Counter(map(str.lower, words if added else ())) for words in (ref, hyp))
         repeated: set[int] = set()
         for i in sorted(added):
             word = hyp[i].lower()
@@ -200,7 +208,15 @@ class ErrorClassifier:
         return WordError(kind, ref, hyp)
 
 
-@lru_cache(maxsize=100_000)
+def _by_key(places: Iterable[int], keys: Sequence[str]) -> dict[str, list[int]]:
+    """Places of words by a key of each word."""
+    by_key: dict[str, list[int]] = {}
+    for place in sorted(places):
+        by_key.setdefault(keys[place], []).append(place)
+    return by_key
+
+
+@lru_cache(maxsize=1_000_000)
 def _letters(word: str) -> str:
     """A word in lower case without the marks of its letters."""
     text = unicodedata.normalize("NFD", word.lower())

@@ -88,7 +88,7 @@ def test_harm_is_named_by_its_class(harm: str, comparison: WordComparison) -> No
     rng = random.Random(harm)
     first = system(rng, ref)
     other = [" ".join(change(hyp, line, rng).split()) for hyp, line in zip(first, src, strict=True)]
-    reasons = comparison.compare(("first", "other"), (first, other), [])
+    reasons = comparison.compare(("first", "other"), (comparison.read(first), comparison.read(other)), [])
     (worst,) = [each for each in reasons.summary() if each.startswith("  more errors in other: ")]
     assert worst.startswith(f"  more errors in other: {ERROR_CLASSES[kind]} ")
     assert len(reasons.summary()) < 12
@@ -100,7 +100,7 @@ def test_harm_is_named_by_its_class(harm: str, comparison: WordComparison) -> No
 
 def test_equal_systems_have_no_reasons(comparison: WordComparison) -> None:
     _, ref = texts()
-    reasons = comparison.compare(("one", "other"), (ref, ref), [])
+    reasons = comparison.compare(("one", "other"), (comparison.read(ref), comparison.read(ref)), [])
     assert reasons.summary()[1:] == ["  no word and no class of errors differs clearly"]
     assert [*reasons.ngrams, *reasons.errors] == []
     assert {group.first for group in reasons.words} == {100.0}
@@ -168,6 +168,28 @@ def test_ngrams_are_counted_where_one_system_alone_is_right() -> None:
     ref = [["a", "b", "c"]] * 5
     (best, *_) = ngram_differences(ref, [["a", "c"]] * 4 + [["a", "b", "c"]], ref)
     assert (best.ngram, best.only_first, best.only_other, best.total, best.z) == ("b", 4, 0, 5, 2.0)
+
+
+def test_ngram_differences_are_those_of_counters() -> None:
+    """Random lines: every difference that is listed has the counts of a slow count."""
+    rng = random.Random(2)
+    refs, one, other = ([rng.choices("abcd", k=rng.randrange(9)) for _ in range(60)] for _ in range(3))
+    one[:20], other[:30] = refs[:20], refs[:30]
+    for each in ngram_differences(one, other, refs):
+        ngram, alone, total = each.ngram.split(), [0, 0], 0
+        for line in zip(one, other, refs, strict=True):
+            counts = [sum(words[i : i + len(ngram)] == ngram for i in range(len(words))) for words in line]
+            difference = min(counts[0], counts[2]) - min(counts[1], counts[2])
+            alone[difference < 0] += abs(difference)
+            total += counts[2]
+        assert [each.only_first, each.only_other, each.total] == [*alone, total]
+
+
+def test_one_sided_errors_are_shown_with_their_side() -> None:
+    shown = [
+        str(WordError(*each)) for each in (("punctuation", ".", ""), ("number", "", "7"), ("missing", "nicht", ""))
+    ]
+    assert shown == [". → ∅", "∅ → 7", "nicht"]
 
 
 def test_error_differences_are_counts_with_examples() -> None:
