@@ -46,7 +46,7 @@ from mtkit.signals import SignalReceived, describe
 
 MAX_MESSAGE_LINES = 12
 MAX_NAMED = 3  # commands in a message
-MISSPELT, ALIKE = 0.8, 0.7  # similarity of letters at which an option is named: at once, and if nothing else is known
+MISSPELT = 0.8  # similarity of letters at which an option is named
 
 _TRAINING_HINT = (
     "reduce training.batch_tokens (raise training.micro_batches by the same factor to keep the size of an update) or "
@@ -245,7 +245,7 @@ def _no_such_option(option: str, error: typer.BadParameter) -> str:
     if match := begun or difflib.get_close_matches(option, options, n=1, cutoff=MISSPELT):
         return f"{problem}; did you mean {match[0]}?"
     parts = main_parts(option[2:])
-    if within := [each for each in options if len(each) > 3 and main_parts(each[2:]) and main_parts(each[2:]) < parts]:
+    if within := [each for each in options if len(each) > 3 and parts > main_parts(each[2:]) - {"max"} > set()]:
         return f"{problem}; did you mean {within[0]}?"
     if others := _commands_with(option) if command else []:
         return (
@@ -255,8 +255,7 @@ def _no_such_option(option: str, error: typer.BadParameter) -> str:
         return f"{problem}; {keys}"
     if answer := option_answer(option, command, options, similar=True):
         return f"{problem}; {answer}"
-    match = difflib.get_close_matches(option, options, n=1, cutoff=ALIKE)
-    return problem + (f"; did you mean {match[0]}?" if match else "")
+    return problem
 
 
 def _commands_with(option: str) -> list[str]:

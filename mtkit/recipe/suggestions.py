@@ -17,6 +17,7 @@ from mtkit.recipe.synonyms import (
     ANSWERS_OF_MODELS,
     KEY_SYNONYMS,
     KIND_SYNONYMS,
+    NOISE,
     OTHER_ANSWERS,
     PARTS,
     WRITTEN_KINDS,
@@ -28,6 +29,7 @@ MISSPELT = 0.8  # similarity of letters at which a key is taken for misspelt
 SAME_SECTION, ANY_SECTION = 0.5, 0.3  # similarity of words: before synonyms of other sections, and at last
 OPTION = 0.4  # similarity of words of an option
 OTHER_SECTION = 0.6  # weight of the squared similarity of a key of another section
+SAME = 0.01  # of a kind, which comes before keys that share its words
 RARE = 3.0  # weight of a part that no known word has
 
 
@@ -63,7 +65,7 @@ def suggest_key(
         in_file: the key stands in a file, below its section; a key of the command line is a whole path.
     """
     section, dot, name = path.rpartition(".")
-    names = [*key_paths(root), *KEY_SYNONYMS]
+    names = [*key_paths(root), *KEY_SYNONYMS, *WRITTEN_KINDS, *OTHER_ANSWERS]
     if name not in names and path not in names:  # it may differ in underscores and capitals alone
         letters = _normalised(name).replace("_", "")
         name = next((key for key in names if key.replace("_", "") == letters), name)
@@ -228,6 +230,7 @@ def _nearest_keys(
         score = common / total
         if entry.is_key and parts <= entry.parts:
             score = (1 + score) / 2
+        score += SAME * (len(parts) > 1 and entry.note.startswith("with kind"))
         scores[entry] = (
             score if entry.path.partition(".")[0] == top or not top else OTHER_SECTION * (common / total) ** 2
         )
@@ -290,7 +293,8 @@ def word_parts(word: str) -> frozenset[str]:
     """The words that a key consists of, in their main forms: enc_hid_dim is encoder, hidden, dim; stopping is stop."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]", "_", word).lower()
     long = "_".join(ABBREVIATIONS.get(part, part) for part in spaced.split("_"))
-    singular = (re.sub(r"(?<=[^s]{3})s$", "", part) for part in long.split("_") if part)
+    singular = [re.sub(r"(?<=[^s]{3})s$", "", part) for part in long.split("_") if part]
+    singular = [part for part in singular if part not in NOISE] or singular
     return frozenset(PARTS[part] if part in PARTS else _stem(part) for part in singular)
 
 

@@ -72,7 +72,7 @@ _TABLE = (
      "of the shared vocabulary, or of each with shared: false"),
     ("tokenizer.joint joint_bpe share_vocab shared_vocab joined_dictionary joint_vocab share_vocabulary "
      "shared_bpe separate_vocabs separate_vocab separate_vocabularies "
-     "shared_source_target",
+     "shared_source_target share_tokenizer",
      "tokenizer.shared", ""),
     ("tokenizer.type tokenizer.kind tokenizer.algorithm tokenizer.method tokenization subword level bpe_type "
      "tokenizer_type subword_type",
@@ -89,13 +89,13 @@ _TABLE = (
     ("do_lower_case lower uncased case_insensitive ignore_case case_sensitive cased",
      "tokenizer.lowercase evaluation.lowercase", ""),
     ("truecase truecaser", "tokenizer.robustness", "capitals are learned; there is no truecaser"),
-    ("normalization nfkc", "tokenizer.normalisation", ""),
+    ("normalization nfkc nfc nfd nfkd", "tokenizer.normalisation", ""),
     # model
     ("type arch architecture model_type encoder_type decoder_type model_task", "model.kind", ""),
     ("units num_units n_units nhid n_hid n_embd hidden_dim hidden_size dim_model model_dim rnn_size dim_rnn",
      "model.d_model", ""),
     ("embedding_dim encoder_embed_dim decoder_embed_dim word_vec_size emb_size embed_dim dim_emb d_embedding "
-     "enc_emb_dim dec_emb_dim embedding_size emb_dim decoder_input_dim decoder_output_dim",
+     "enc_emb_dim dec_emb_dim embedding_size emb_dim enc_dim dec_dim decoder_input_dim decoder_output_dim",
      "model.d_embed model.d_model", ""),
     ("ff_size ffn_hidden ffn_dim feed_forward_size feed_forward_num_hidden transformer_ff intermediate_size "
      "dim_feedforward inner_dim d_inner d_inner_hid encoder_ffn_embed_dim decoder_ffn_embed_dim "
@@ -111,7 +111,7 @@ _TABLE = (
     ("encoder_attention_heads decoder_attention_heads encoder_heads decoder_heads", "model.num_heads",
      "the same for encoder and decoder"),
     ("num_key_value_heads n_kv_heads num_kv multiquery multi_query mqa gqa grouped_query", "model.num_kv_heads", ""),
-    ("d_kv dim_head d_head d_k query_size key_size", "model.head_dim", ""),
+    ("attention_head_size head_size size_per_head d_kv dim_head d_head d_k query_size key_size", "model.head_dim", ""),
     ("d_v v_head_dim value_dim", "model.value_head_dim", ""),
     ("dropout_src dropout_trg classifier_dropout embed_dropout embedding_dropout lstm_dropout rnn_dropout gru_dropout "
      "dropout_rate hidden_dropout_prob dropout_prob transformer_dropout "
@@ -160,7 +160,8 @@ _TABLE = (
      "an epoch is the corpus, read once"),
     ("epochs max_epoch num_epochs num_train_epochs after_epochs max_num_epochs", "training.max_epochs", ""),
     ("input_sentence_size", "tokenizer.max_lines", ""),
-    ("lines num_lines num_examples max_examples max_train_samples random_train_subset sample_train_subset",
+    ("max_pairs num_pairs max_sentence_pairs lines num_lines num_examples max_examples max_train_samples "
+     "random_train_subset sample_train_subset",
      "corpus.train",
      "limit: N in an item of the list"),
     ("after", "training.max_updates training.max_epochs", ""),
@@ -188,7 +189,7 @@ _TABLE = (
      "kind: plateau"),
     # training: batches and memory
     ("max_tokens batch_size tokens_per_batch mini_batch_words per_device_train_batch_size mini_batch "
-     "max_sentences batch_type training.batch training.tokens workspace mini_batch_fit",
+     "max_sentences batch_type training.batch training.tokens batch_sentences workspace mini_batch_fit",
      "training.batch_tokens", _BATCH),
     ("update_interval update_freq accum_count gradient_accumulation_steps batch_multiplier optimizer_delay "
      "accumulation_steps",
@@ -270,9 +271,11 @@ _TABLE = (
     ("diversity_penalty diversity_rate strength", "search.method.diversity_strength", "kind: diverse"),
     ("unk_penalty replace_unk", "search.allow_unknown", "false: <unk> is never generated"),
     # evaluation
-    ("eval_metrics scorers evaluation.bleu evaluation.chrf evaluation.ter compute_bleu evaluation.sacrebleu "
+    ("chrf_pp chrfpp eval_metrics scorers evaluation.bleu evaluation.chrf evaluation.ter compute_bleu "
+     "evaluation.sacrebleu "
      "evaluation.scores",
      "evaluation.metrics", "such as [bleu, chrf]"),
+    ("coverage spm_coverage", "tokenizer.character_coverage", ""),
     ("sacrebleu_cfg eval_bleu_detok tokenizer_name bleu_tokenizer", "evaluation.tokenize", "of sacreBLEU"),
 )  # fmt: skip
 
@@ -285,6 +288,8 @@ AFFIXES = (
     "use enable do with no disable skip transformer",
     "type name kwargs args config impl mode path file value gpu device per",
 )
+
+NOISE = frozenset(("use", "the", "enable"))  # parts of names that change nothing
 
 # parts of keys, and the part that they are compared as
 _PARTS = (
@@ -359,7 +364,8 @@ _OF_TRAINING = (
     ("sort_batches group_by_length bucket_size bucket_width bucketing pool_factor batch_by_length pack_sequences "
      "maxi_batch left_pad",
      "batches have sentences of similar length anyway; training.batch_tokens is their size"),
-    ("remove_duplicates deduplicate dedup filter_language langid langid_filter corpus.min_length min_words "
+    ("remove_duplicates deduplicate dedup filter_language langid langid_filter corpus.min_length corpus.min_len "
+     "min_words "
      "min_src_len skip_empty empty_lines invalid_lines",
      "corpus.cleaning has limits of length; mtkit clean SRC TGT removes what is doubled or wrong"),
     ("factors source_factors target_factors feats lemma",
@@ -382,11 +388,11 @@ _OF_TRAINING = (
      "each layer has its own initialisation"),
     ("copy_attn copy_mechanism pointer copy_attn_type", "mtkit has no copying attention; tokenizer.copy_tokens copies "
      "names, numbers and addresses"),
-    ("cnn conv convolution kernel_size kernel_width lightconv dynamicconv highway char_embedder mamba",
+    ("cnn conv convolution kernel_size kernel_width dilation lightconv dynamicconv highway char_embedder mamba",
      "mtkit has no convolutions and state spaces; model.kind is *"),
     ("adaptive_softmax adaptive_input softmax_cutoff sampled_softmax generator_function",
      "all tokens are scored by one softmax"),
-    ("lhuc quant_noise vocab_selection nvs shortlist universal adaptive_span no_cross_attention",
+    ("lhuc layer_scale quant_noise vocab_selection nvs shortlist universal adaptive_span no_cross_attention",
      "mtkit has none of the kind"),
     ("layer_norm_top postprocess_top final_norm", "model.residual.kind: pre_norm has a last norm, post_norm has none"),
     # training
@@ -408,11 +414,11 @@ _OF_TRAINING = (
     ("qlora 4bit 8bit bnb bitsandbytes nf4 qat quantize quantization fp8 optimize gemm_type int8shift",
      "trainings are in training.precision; mtkit compress MODEL --to int8 quantises a finished model"),
     ("target_modules lora_dropout", "training.adapter: {kind: lora, rank: R, alpha: A, layers: all}"),
-    ("neftune gradient_noise embedding_noise",
+    ("neftune gradient_noise embedding_noise mixup cutmix cutoff",
      "mtkit has no such noise; dropout and training.decoder_input have others"),
     ("adagrad rmsprop lamb amsgrad nesterov lookahead sam polyak shampoo sophia adamax nadam radam",
      "training.optimiser.kind is *; training.ema averages"),
-    ("cyclic one_cycle restarts cooldown lr_period t_max polynomial_power", "training.schedule.kind is *"),
+    ("cyclic one_cycle num_cycles restarts cooldown lr_period t_max polynomial_power", "training.schedule.kind is *"),
     ("layerwise discriminative_lr lr_mult encoder_lr decoder_lr gradual_unfreezing unfreeze",
      "all weights have one learning rate; training.freeze keeps parts as they are"),
     ("ctc bow_task length_task multitask focal contrastive_loss triplet coverage_loss",
@@ -424,6 +430,8 @@ _OF_TRAINING = (
      "log.jsonl has the speed of training, and mtkit bench measures that of translation"),
     ("report_accuracy train_accuracy top1",
      "the log has loss and perplexity; training.validation.metric: bleu translates"),
+    ("optimizer_state save_optimizer save_optimizer_state no_save_optimizer_state",
+     "a checkpoint has the optimiser's state, and model/ the weights alone"),
     ("user_dir plugin plugins env horizon", "a new kind is a class in mtkit itself (docs/architecture.md)"),
     ("device", "the option --device chooses it: mtkit train RECIPE --device cpu"),
     ("gpu cuda", "the option --device chooses it: mtkit train RECIPE --device cuda"),
@@ -443,9 +451,10 @@ _OF_MODELS = (
     ("phrase_table replacement_table", "the option --glossary of mtkit translate takes terms"),
     ("bad_words force_words suppress_tokens banned_words lexically_constrained stop_strings",
      "the option --constraints of mtkit translate takes words to include and to exclude"),
-    ("min_p typical_p typical eta_cutoff tfs mirostat", "search.method: {kind: sampling} has temperature, top_k, top_p "
+    ("search.min_p search.typical_p typical eta_cutoff tfs mirostat",
+     "search.method: {kind: sampling} has temperature, top_k, top_p "
      "and epsilon"),
-    ("contrastive guidance penalty_alpha dola watermarking watermark assistant speculative prompt_lookup iter_decode "
+    ("contrastive guidance penalty_alpha dola watermarking watermark assistant speculative prompt_lookup iterative "
      "refinement", "search.method.kind is *"),
     ("match_source", "search.max_length: {factor: 1.0, offset: 0} and search.min_length bound it by the source"),
     ("unnormalized unnormalised", "search.length_penalty: 0 ranks by the sum of log-probabilities"),
