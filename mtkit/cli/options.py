@@ -337,6 +337,15 @@ JsonFile = Annotated[
         help="Write JSON to FILE; - writes it instead of the text.",
     ),
 ]
+HtmlFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        callback=_writable_file,
+        help="Write a page of HTML that needs nothing else to FILE.",
+    ),
+]
 Format = Annotated[
     TableFormat | None,
     typer.Option("--format", metavar="FORM", help="text (the default), json, markdown, latex or tsv."),

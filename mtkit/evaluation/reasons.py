@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -33,6 +33,8 @@ MIN_Z = 2.0  # of what is named: p is about 0.05 for one comparison, and there a
 NUM_NAMED, NUM_CLASSES, NUM_LISTED, NUM_EXAMPLES = 5, 4, 20, 3
 FREQUENCIES = (0, 1, 10, 100, 1000)  # lower limits of the groups of words by frequency
 NUM_LINES = 3  # that are shown of each kind
+MAX_COMPARED = 1000  # words of a line; the time to compare them grows with the square
+MAX_STRETCH = 60  # words of a stretch that is shown whole
 
 
 @dataclass(frozen=True)
@@ -156,15 +158,19 @@ class Reasons:
             ),
         ]
 
-    def examples(self, refs: Sequence[str], src: Sequence[str] | None, count: int = NUM_LINES) -> list[str]:
-        """The lines that gained and lost most, with the words that differ."""
-        shown = []
+    def most_changed(self, count: int = NUM_LINES) -> Iterator[tuple[str, ChangedLine]]:
+        """The lines that lost and those that gained most, at most `count` of each, with a heading."""
         for word, sign in (("harmed", -1), ("improved", 1)):
             ordered = self.lines if sign > 0 else self.lines[::-1]
             for line in [each for each in ordered if each.change * sign > 0][:count]:
-                shown.append(f"most {word}: line {line.number}: chrF2 {line.scores[0]:.0f} -> {line.scores[1]:.0f}")
-                shown += [] if src is None else [f"  source     {src[line.number - 1]}"]
-                shown += [f"  change     {marked(*line.texts)}", f"  reference  {refs[line.number - 1]}"]
+                yield f"most {word}: line {line.number}: chrF2 {line.scores[0]:.0f} -> {line.scores[1]:.0f}", line
+
+    def examples(self, refs: Sequence[str], src: Sequence[str] | None, count: int = NUM_LINES) -> list[str]:
+        """The lines that changed most, with the words that differ."""
+        shown = []
+        for heading, line in self.most_changed(count):
+            shown += [heading] if src is None else [heading, f"  source     {src[line.number - 1]}"]
+            shown += [f"  change     {marked(*line.texts)}", f"  reference  {refs[line.number - 1]}"]
         return shown
 
     def as_dict(self) -> dict[str, Any]:
@@ -185,17 +191,41 @@ class SystemWords(NamedTuple):
     errors: Sequence[Sequence[WordError]]
 
 
+def differences(one: str, other: str) -> list[tuple[str, str]]:
+    """Stretches of words of two texts: ("del", of the first), ("ins", of the second), ("", of both).
+
+    Of a long stretch only the words beside a difference are kept, and long texts are not compared word by word.
+    """
+    before, after = one.split(), other.split()
+    start = next(
+        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+    )
+    before_end, after_end = len(before), len(after)
+    while min(before_end, after_end) > start and before[before_end - 1] == after[after_end - 1]:
+        before_end, after_end = before_end - 1, after_end - 1
+    middle = before[start:before_end], after[start:after_end]
+    matcher = difflib.SequenceMatcher(None, *middle, autojunk=False)
+    is_short = max(map(len, middle)) <= MAX_COMPARED
+    codes = matcher.get_opcodes() if is_short else [("replace", 0, len(middle[0]), 0, len(middle[1]))]
+    stretches = [("", before[:start])]
+    for tag, i, i2, j, j2 in codes:
+        if tag == "equal":
+            stretches.append(("", middle[0][i:i2]))
+        else:
+            stretches += [("del", middle[0][i:i2]), ("ins", middle[1][j:j2])]
+    stretches.append(("", before[before_end:]))
+    half = MAX_STRETCH // 2
+    return [
+        (tag, " ".join(words if len(words) <= MAX_STRETCH else [*words[:half], "…", *words[-half:]]))
+        for tag, words in stretches
+        if words
+    ]
+
+
 def marked(one: str, other: str) -> str:
     """The differences of two texts as wdiff writes them: [-words of the first-] {+words of the second+}."""
-    before, after = one.split(), other.split()
-    stretches = []
-    for tag, i, i2, j, j2 in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if tag == "equal":
-            stretches += before[i:i2]
-            continue
-        stretches += [f"[-{' '.join(before[i:i2])}-]"] if i < i2 else []
-        stretches += [f"{{+{' '.join(after[j:j2])}+}}"] if j < j2 else []
-    return " ".join(stretches)
+    forms = {"del": "[-{}-]", "ins": "{{+{}+}}", "": "{}"}
+    return " ".join(forms[tag].format(words) for tag, words in differences(one, other))
 
 
 def changed_lines(

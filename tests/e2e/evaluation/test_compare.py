@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,19 @@ def test_reasons_are_on_the_first_screen(files, tmp_path, capsys) -> None:
     lines = content["line_scores"][files["two"]]["chrf"]
     assert len(lines) == 60
     assert min(lines[1::2]) < 100
+
+
+def test_page_has_the_content_and_hostile_text_stays_text(files, tmp_path, capsys) -> None:
+    page = tmp_path / "page.html"
+    words = ["compare", *(files[each] for each in ("one", "two", "hostile")), "--ref", files["ref"]]
+    assert entry.execute([*words, "--src", files["src"], "--html", str(page)]) == 0
+    content = page.read_text()
+    for shown in ("alone: nicht (30 against 0)", "<del>nicht</del>", "missing words", "line 5", "95% interval"):
+        assert shown in content, shown
+    assert not re.search("<b>x|\x1b|\u202e|<script|<img|https?:", content)
+    assert "\\x1b]52" in content
+    assert entry.execute([*words, "--html", files["two"]]) == 2
+    assert "--html" in capsys.readouterr().err
 
 
 def test_evaluate_names_the_first_reasons_and_has_line_scores(files, tmp_path, capsys) -> None:

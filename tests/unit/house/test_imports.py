@@ -45,7 +45,7 @@ TABLE: dict[str, set[str]] = {
     "translate": {"search", "inference", "models", "corpus", "text"}
     | {"documents.glossary", "model_folder", "recipe.tree", "evaluation"},
     "evaluation": {"text"},
-    "plot": {"text"},
+    "plot": {"text", "evaluation"},
     "recipe": SCIENCE,
     "model_folder": SCIENCE | {"recipe"},
     **dict.fromkeys(PROGRAMS, SCIENCE | FOLDERS),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtkit.cli.commands.evaluation.evaluate import check_language, metric_names, read_systems
-from mtkit.cli.options import JsonFile, forbid_overwriting_input
+from mtkit.cli.options import HtmlFile, JsonFile, forbid_overwriting_input
 from mtkit.evaluation.config import METRIC_NAMES, ReportOptions
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def compare(
         typer.Option("--lang", "--tgt-lang", metavar="CODE", help="Language of the references (default: by script)."),
     ] = None,
     json: JsonFile = None,
+    html: HtmlFile = None,
 ) -> None:
     """Say which of several systems is better, and why.
 
@@ -70,6 +71,7 @@ def compare(
         check_language(lang)
     inputs = [*hyps, *ref, src, train, docid]
     forbid_overwriting_input("compare", json, inputs)
+    forbid_overwriting_input("compare", html, inputs, option="--html")
     if inputs.count(Path("-")) > 1:
         raise UsageError("compare: - is stdin, which can be read once; write the other text to a file")
     texts = read_systems("compare", hyps, ref, src)
@@ -93,6 +95,14 @@ def compare(
         tables.append(group_table(result.groups, title="Lengths and documents"))
         print_results(tables, notes=["", *signature_lines(result.scores), *result.tests])
     print_notes(dict.fromkeys(note for each in result.scores.values() for note in each.notes))
+    if html is not None:
+        from mtkit.io.files import write_text
+        from mtkit.plot.comparison import comparison_blocks
+        from mtkit.plot.page import page
+
+        blocks = comparison_blocks(result, reasons, texts.hyps, texts.refs, texts.src)
+        first, *others = result.scores
+        write_text(html, page(f"{', '.join(others)} against {first}", blocks))
     if fail_on is not None:
         _require(result, limit)
 

@@ -1,0 +1,62 @@
+"""Pages of results in a real browser, by tests/interop/file.mjs: accessibility, hostile text, no request, no script."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mtkit.cli import entry
+from mtkit.plot.page import Curve, curves, page
+from tests.e2e.serve.conftest import ROOT
+from tests.interop.make_rooms import room
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "\x1b]52;c;x\x07 \u202e abc",
+    "مرحبا بالعالم كيف",
+]
+
+
+def problems_of(file: Path, tmp_path: Path) -> dict[str, list[str]]:
+    """What a browser finds wrong in each view of a page."""
+    browser = os.environ.get("MTKIT_BROWSER") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None or shutil.which("node") is None:
+        pytest.skip("no chromium (apt-get install chromium, or MTKIT_BROWSER=FILE), or no node")
+    modules = room("browser") / "node_modules"
+    program = Path(shutil.copy(ROOT / "tests" / "interop" / "file.mjs", room("browser") / f"file-{os.getpid()}.mjs"))
+    pictures = Path(os.environ.get("MTKIT_PICTURES", tmp_path)) / file.stem
+    pictures.mkdir(exist_ok=True)
+    try:
+        command = ["node", str(program), str(file), browser, str(pictures), str(modules / "axe-core" / "axe.min.js")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    finally:
+        program.unlink()
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    results: dict[str, list[str]] = json.loads(done.stdout)
+    assert len(results) == 5
+    return {name: problems for name, problems in results.items() if problems}
+
+
+def test_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(1)
+    refs = [f"{rng.choice(HOSTILE)} der Hund {n} schläft nicht" for n in range(60)]
+    for name, lines in {"ref": refs, "one<b>": [*refs], "two": [each.replace("nicht", "") for each in refs]}.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert entry.execute(["compare", "one<b>", "two", "--ref", "ref", "--html", "compare.html"]) == 0
+    assert problems_of(tmp_path / "compare.html", tmp_path) == {}
+
+
+def test_curves(tmp_path: Path) -> None:
+    content = [
+        Curve(f"{HOSTILE[0]} {n}", [(x, n / (x + 1)) for x in range(30)], [(1, 2, 3), (2, 1, 4)]) for n in range(8)
+    ]
+    (tmp_path / "curves.html").write_text(page(HOSTILE[1], [curves("Loss", content, x="updates", y=HOSTILE[2])]))
+    assert problems_of(tmp_path / "curves.html", tmp_path) == {}
