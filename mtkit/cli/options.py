@@ -238,8 +238,8 @@ TestFiles = Annotated[
 ParallelText = Annotated[
     list[str],
     typer.Argument(
-        metavar="SRC TGT|FILE|RECIPE [key=value]...",
-        help="Two text files, line by line; one file with both sides, such as .tsv or .tmx; or a recipe.",
+        metavar="SRC TGT|FILE...|RECIPE [key=value]...",
+        help="Two text files, line by line; files with both sides, such as .tsv or .tmx (- is TSV on stdin); a recipe.",
         autocompletion=complete_recipe,
     ),
 ]
@@ -258,15 +258,11 @@ def is_recipe_of_text(command: str, words: list[str], options: Iterable[object])
         options: values of --src-lang, --tgt-lang, --valid and --test.
 
     Raises:
-        UsageError: there are more than two files; or it is a recipe, and one of the options is given.
+        UsageError: it is a recipe, and one of the options is given.
     """
     from mtkit.recipe.paths import RECIPE_SUFFIXES, builtin_files
 
     is_recipe = Path(words[0]).suffix in RECIPE_SUFFIXES or words[0] in builtin_files("recipe")
-    if not is_recipe and len(words) > 2:
-        raise UsageError(
-            f"{command}: {len(words)} files; give a source and its translation, or one file with both sides"
-        )
     if is_recipe and any(options):
         raise UsageError(
             f"{command}: a recipe names its languages and sets; omit --src-lang, --tgt-lang, --valid and --test"

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mtkit.config import construct
 from mtkit.corpus.filters.config import FilterConfig
 from mtkit.corpus.filters.filter import Context, Fault, Filter, PairBlock
-from mtkit.corpus.lenient_reading import NUM_PLACES, ParallelInput, Side, pair_blocks, shown_places
+from mtkit.corpus.lenient_reading import NUM_PLACES, JoinedInput, ParallelInput, Side, pair_blocks, shown_places
 from mtkit.corpus.sentence_alignment import sample_rows
 from mtkit.corpus.store import SIDES
 from mtkit.display import count_of
@@ -153,7 +153,7 @@ class TextCleaner:
 
     def _current_state(self) -> list[tuple[int, int]]:
         states = []
-        for path in map(Path, dict.fromkeys(self._text.names)):
+        for path in dict.fromkeys(self._text.paths):
             with translate_read_errors(path):
                 states.append((path.stat().st_size, path.stat().st_mtime_ns))
         return states
@@ -239,13 +239,14 @@ class TextCleaner:
                     texts: dict[str, Any] = {
                         side: line.decode(errors="surrogateescape") for side, line in zip(SIDES, pair, strict=True)
                     }
-                    rejected.write(_json_line({"line": self._text.line(number), "reasons": reasons, **texts}))
+                    rejected.write(_json_line({**self._text.origin(number), "reasons": reasons, **texts}))
                     continue
                 lines[weight] += 1
                 for file, line in zip(outputs[weight], pair, strict=True):
                     file.write(line + b"\n")
                 if reasons:
-                    where = {"line": lines[weight], "weight": round(weight, 6), "of": self._text.line(number)}
+                    of = self._text.origin(number)
+                    where = {"line": lines[weight], "weight": round(weight, 6), "of": of.pop("line"), **of}
                     flagged.write(_json_line({**where, "reasons": reasons}))
         self._require_unchanged()
         write_json(folder / REPORT, report.as_json())
@@ -258,8 +259,13 @@ def _json_line(content: dict[str, Any]) -> bytes:
 
 
 def output_names(text: ParallelInput) -> tuple[str, str]:
-    """The names of the cleaned files: those of the input without suffixes of compression, or NAME.src and NAME.tgt."""
+    """The names of the cleaned files: those of the input without suffixes of compression, or NAME.src and NAME.tgt.
+
+    NAME is `text` if there are several inputs.
+    """
     src, tgt = (without_compression(Path(name)).name for name in text.names)
+    if isinstance(text, JoinedInput):
+        src = tgt = "text"
     if src == tgt or {src, tgt} & {REJECTED, FLAGGED, REPORT}:
         codes = [code or side for code, side in zip(text.langs, SIDES, strict=True)]
         src_code, tgt_code = codes if codes[0] != codes[1] else SIDES

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeVar
 
 from mtkit.config import Limits, config
 from mtkit.corpus.filters.config import FilterConfig
@@ -18,6 +18,12 @@ TestName = Annotated[  # it names a file: hyps/TEST.txt, in at most 255 bytes
 ]
 
 
+if TYPE_CHECKING:
+    from mtkit.documents.pair_lines import PairLines
+
+T = TypeVar("T")
+
+
 @config
 class TextPair(SourcePrefix):
     """Two text files with the same number of lines; line n of one is the translation of line n of the other."""
@@ -27,10 +33,66 @@ class TextPair(SourcePrefix):
     # Text file with the translation of `src`, line by line.
     tgt: Path
 
+    @property
+    def given(self) -> list[Path]:
+        """The files that the user has."""
+        return [self.src, self.tgt]
+
+
+@config
+class PairDocument(SourcePrefix):
+    """Text with both sides in one file (tsv, csv, xlsx, jsonl, tmx, xliff, po), or in several; read as lines.
+
+    The lines are extracted once, and again when a file has changed.
+    """
+
+    # FILE; or FILE#SRC,TGT with the columns, keys or languages of the two sides; or a pattern, such as "data/*.tmx"; or
+    # the common beginning of two files of lines: train, of train.de and train.en.
+    pairs: Path
+    # Encoding of the file, such as windows-1252. Default: null is that which the file declares, or UTF-8.
+    encoding: str | None = None
+    # Folder of the lines. Default: null is a hidden one beside the file, so that several recipes share it.
+    lines_folder: Path | None = None
+
+    @property
+    def lines(self) -> PairLines:
+        """The text as lines."""
+        from mtkit.documents.pair_lines import (
+            PairLines,
+        )  # with all that reads documents, which most recipes have none of
+
+        return PairLines(self.pairs, (self.src_lang or "", self.tgt_lang or ""), self.encoding, self.lines_folder)
+
+    @property
+    def given(self) -> list[Path]:
+        """The files that the user has."""
+        return self.lines.given
+
+    @property
+    def src(self) -> Path:
+        """The sources."""
+        return self.lines.files[0]
+
+    @property
+    def tgt(self) -> Path:
+        """Their translations."""
+        return self.lines.files[1]
+
+
+SentencePairs = TextPair | PairDocument  # by people; of a recipe
+
 
 @config
 class ParallelFiles(TextPair):
     """A test or validation set of sentence pairs."""
+
+
+@config
+class HeldOutDocument(PairDocument):
+    """A test or validation set with both sides in one file."""
+
+
+HeldOutPairs = ParallelFiles | HeldOutDocument
 
 
 @config
@@ -51,6 +113,11 @@ class TrainParallelFiles(TrainingShare, TextPair):
 
 
 @config
+class TrainDocument(TrainingShare, PairDocument):
+    """One parallel training corpus with both sides in one file."""
+
+
+@config
 class MonolingualFile(SourcePrefix):
     """A text file in one language, for training on its restoration: `corpus.noise` corrupts the source side."""
 
@@ -66,6 +133,11 @@ class MonolingualFile(SourcePrefix):
     def tgt(self) -> Path:
         """The text to restore."""
         return self.text
+
+    @property
+    def given(self) -> list[Path]:
+        """The file that the user has."""
+        return [self.text]
 
 
 @config
@@ -99,6 +171,11 @@ class TrainBacktranslated(TrainingShare, SourcePrefix):
         return self.output or self.mono.with_name(f"{self.mono.name}.synthetic")
 
     @property
+    def given(self) -> list[Path]:
+        """The file that the user has."""
+        return [self.mono]
+
+    @property
     def src(self) -> Path:
         """The sources that the model made."""
         return self.folder / SOURCE
@@ -109,7 +186,7 @@ class TrainBacktranslated(TrainingShare, SourcePrefix):
         return self.folder / TARGET
 
 
-TrainFiles = TrainParallelFiles | TrainMonolingualFile | TrainBacktranslated
+TrainFiles = TrainParallelFiles | TrainDocument | TrainMonolingualFile | TrainBacktranslated
 
 
 def training_text(files: TrainFiles) -> tuple[Text, Text]:
@@ -124,7 +201,20 @@ def has_training_text(corpus: CorpusConfig) -> bool:
     return all(path.is_file() for files in corpus.train for path in (files.src, files.tgt))
 
 
-CorpusFiles = TrainFiles | ParallelFiles | MonolingualFile
+CorpusFiles = TrainFiles | HeldOutPairs | MonolingualFile
+
+
+def extract_lines(
+    files: Iterable[CorpusFiles], notify: Callable[[str], None] = lambda sentence: None, *, only_existing: bool = False
+) -> None:
+    """Extract the lines of texts that have both sides in one file; arguments and errors as `PairLines.extract`.
+
+    Args:
+        only_existing: leave out texts without a file.
+    """
+    for each in files:
+        if isinstance(each, PairDocument) and not (only_existing and not all(path.is_file() for path in each.given)):
+            each.lines.extract(notify)
 
 
 @config
@@ -246,10 +336,10 @@ class CorpusConfig:
     root: Path | None = None
     # Validation set, or a list with one set per direction. Default: null trains without one, so that there is no early
     # stopping and no choice of the best checkpoint.
-    valid: ParallelFiles | MonolingualFile | Annotated[list[ParallelFiles], Limits(min_length=1)] | None = None
+    valid: HeldOutPairs | MonolingualFile | Annotated[list[HeldOutPairs], Limits(min_length=1)] | None = None
     # Test sets by name; the finished model translates them, and they are scored. Default: none, since a training needs
     # none.
-    test: dict[TestName, ParallelFiles] = field(default_factory=dict)
+    test: dict[TestName, HeldOutPairs] = field(default_factory=dict)
     # Begin each source and each target with a token of its language, `src_lang` and `tgt_lang` of its files, as in
     # M2M-100 and NLLB. Default: false; a model of one direction needs none.
     language_tokens: bool = False
@@ -269,9 +359,24 @@ class CorpusConfig:
     noise: NoiseConfig | None = None
 
     @property
-    def valid_sets(self) -> list[ParallelFiles | MonolingualFile]:
+    def valid_sets(self) -> list[HeldOutPairs | MonolingualFile]:
         """All validation sets."""
         return list(self.valid) if isinstance(self.valid, list) else [] if self.valid is None else [self.valid]
+
+    @property
+    def all_files(self) -> list[CorpusFiles]:
+        """All texts: of training, validation and test."""
+        return [*self.train, *self.valid_sets, *self.test.values()]
+
+    @property
+    def train_pairs(self) -> dict[int, TrainParallelFiles | TrainDocument]:
+        """The training corpora of sentence pairs, by their numbers."""
+        return {number: each for number, each in enumerate(self.train) if isinstance(each, SentencePairs)}
+
+    @property
+    def held_out_pairs(self) -> dict[str, HeldOutPairs]:
+        """The validation and test sets of sentence pairs, by their places in the section."""
+        return {place: each for place, each in self._held_out() if isinstance(each, SentencePairs)}
 
     def language_of_target(self, files: CorpusFiles) -> str:
         """Language of the targets of a corpus."""
@@ -313,6 +418,10 @@ class CorpusConfig:
         return not has_source and all(isinstance(files, MonolingualFile) for files in self.train)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "train", [self._with_languages(each) for each in self.train])
+        object.__setattr__(self, "test", {name: self._with_languages(each) for name, each in self.test.items()})
+        sets = [self._with_languages(each) for each in self.valid_sets]
+        object.__setattr__(self, "valid", sets if isinstance(self.valid, list) else next(iter(sets), None))
         self._check_noise()
         self._check_tags()
         self._check_languages()
@@ -324,10 +433,20 @@ class CorpusConfig:
             )
         if any(weighted) and self.sampling_temperature is not None:
             raise ValueError("sampling_temperature: mixes the corpora, and so do their weights; omit one of them")
-        made = {number: each.folder for number, each in enumerate(self.train) if isinstance(each, TrainBacktranslated)}
-        for number, folder in made.items():
-            if folder in (made[other] for other in made if other < number):  # each would overwrite the other's pairs
-                raise ValueError(f"train.{number}.output: {folder} is the folder of another corpus too; set another")
+        made: dict[Path, CorpusFiles] = {}
+        for place, files in [*((f"train.{number}", each) for number, each in enumerate(self.train)), *self._held_out()]:
+            key, folder = "lines_folder", files.lines_folder if isinstance(files, PairDocument) else None
+            if isinstance(files, TrainBacktranslated):
+                key, folder = "output", files.folder
+            if folder is not None and made.setdefault(folder, files) is not files:  # each would overwrite the other's
+                raise ValueError(f"{place}.{key}: {folder} is the folder of another corpus too; set another")
+
+    def _with_languages(self, files: T) -> T:
+        """Files with both sides state the languages that are read."""
+        if not isinstance(files, PairDocument):
+            return files
+        src_lang, tgt_lang = files.src_lang or self.src_lang, files.tgt_lang or self.tgt_lang
+        return replace(files, src_lang=src_lang, tgt_lang=tgt_lang)
 
     def _check_tags(self) -> None:
         try:
@@ -342,7 +461,7 @@ class CorpusConfig:
                 known = f"they have {known_tags}" if tags else "give the training corpora tags too"
                 raise ValueError(f"{place}.tag: {files.tag!r} is the tag of no training corpus; {known}")
 
-    def _held_out(self) -> Iterator[tuple[str, ParallelFiles | MonolingualFile]]:
+    def _held_out(self) -> Iterator[tuple[str, HeldOutPairs | MonolingualFile]]:
         """Validation and test sets, each with its place in the section."""
         for number, files in enumerate(self.valid_sets):
             yield f"valid.{number}" if isinstance(self.valid, list) else "valid", files
@@ -374,7 +493,7 @@ class CorpusConfig:
                 "noise: it applies to text in one language only, and there is none; remove it, or train on {text: FILE}"
             )
         pairs = [f"train.{number}" for number, files in enumerate(self.train) if not isinstance(files, MonolingualFile)]
-        pairs += ["valid" for files in self.valid_sets if isinstance(files, ParallelFiles)]
+        pairs += ["valid" for files in self.valid_sets if isinstance(files, SentencePairs)]
         texts = [f"train.{n}" for n, files in enumerate(self.train) if files.tag or files.prefix]
         if self.noise.trains_encoder_only and texts:
             raise ValueError(

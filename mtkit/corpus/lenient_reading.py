@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
@@ -31,6 +33,8 @@ class ParallelInput:
             argument of `record` is the side, the third the number of the line from 0.
         langs: stated languages; None: that of most lines.
         line_numbers: of the file, for each pair; empty: they are counted.
+        paths: of all files that are read.
+        resources: are kept as long as the text, such as a temporary folder.
     """
 
     names: tuple[str, str]
@@ -38,6 +42,8 @@ class ParallelInput:
     langs: tuple[str | None, str | None] = (None, None)
     line_numbers: list[int] = field(default_factory=list)
     files: tuple[Path, ...] = ()
+    paths: Sequence[Path] = ()
+    resources: object = None
 
     @classmethod
     def of_files(cls, src: Path, tgt: Path, langs: tuple[str | None, str | None] = (None, None)) -> ParallelInput:
@@ -46,7 +52,7 @@ class ParallelInput:
         def read(record: Record) -> Iterator[tuple[str | None, str | None]]:
             return zip_longest(lenient_lines(src, "src", record), lenient_lines(tgt, "tgt", record))
 
-        return cls((str(src), str(tgt)), read, langs, files=(src, tgt))
+        return cls((str(src), str(tgt)), read, langs, files=(src, tgt), paths=(src, tgt))
 
     @property
     def name(self) -> str:
@@ -66,10 +72,70 @@ class ParallelInput:
         """The line in the file, from 1, of a pair counted from 0."""
         return self.line_numbers[number] if self.line_numbers else number + 1
 
+    def origin(self, number: int) -> dict[str, str | int]:
+        """The line of a pair counted from 0, as JSON values."""
+        return {"line": self.line(number)}
+
     def place(self, side: int, start: int, end: int | None = None) -> str:
         """FILE:LINE of a line counted from 0, or FILE:LINE-LINE before `end`."""
         first, last = map(self.line, (start, (end or start + 1) - 1))
         return f"{self.names[side]}:{first}" + (f"-{last}" if last > first else "")
+
+
+@dataclass
+class JoinedInput(ParallelInput):
+    """Several texts that are checked as one.
+
+    Attributes:
+        starts: number of the first pair of each text, known once that was read.
+    """
+
+    parts: Sequence[ParallelInput] = ()
+    starts: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of_parts(cls, name: str, parts: Sequence[ParallelInput]) -> JoinedInput:
+        """The texts in their order, with a name for all."""
+        paths = [path for part in parts for path in part.paths]
+        text = cls((name, name), iter, parts[0].langs, paths=paths, parts=parts)  # type: ignore[arg-type]
+        text.read = text._read
+        return text
+
+    def _read(self, record: Record) -> Iterator[tuple[str | None, str | None]]:
+        number = 0
+        for index, part in enumerate(self.parts):
+            if index == len(self.starts):
+                self.starts.append(number)
+            for pair in part.read(partial(_record_from, record, number)):
+                yield pair
+                number += 1
+
+    def read_bytes(self) -> Iterator[tuple[bytes, bytes]]:
+        """The bytes of all texts; as of each."""
+        for part in self.parts:
+            yield from part.read_bytes()
+
+    def _locate(self, number: int) -> tuple[ParallelInput, int]:
+        """The text of a pair counted from 0, and the number of the pair in it."""
+        index = bisect_right(self.starts, number) - 1
+        return self.parts[index], number - self.starts[index]
+
+    def origin(self, number: int) -> dict[str, str | int]:
+        """The file and the line of a pair counted from 0, as JSON values."""
+        part, number = self._locate(number)
+        return {"file": part.name, **part.origin(number)}
+
+    def place(self, side: int, start: int, end: int | None = None) -> str:
+        """FILE:LINE, FILE:LINE-LINE, or the first and the last place of lines in several files."""
+        part, first = self._locate(start)
+        last_part, last = self._locate((end or start + 1) - 1)
+        if part is last_part:
+            return part.place(side, first, last + 1)
+        return f"{part.place(side, first)} to {last_part.place(side, last)}"
+
+
+def _record_from(record: Record, start: int, kind: str, side: Side, number: int) -> None:
+    record(kind, side, start + number)
 
 
 def shown_places(places: Sequence[str], details: Sequence[str], count: int, *, limit: int) -> str:

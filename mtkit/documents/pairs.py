@@ -1,7 +1,8 @@
 """The reader of parallel text in files that have both sides; memory does not grow with the files.
 
 Parallel text is named as FILE, FILE#SRC,TGT with the columns, keys or languages of the two sides, or a pattern of file
-names such as `data/*.tmx`. Files may be compressed.
+names such as `data/*.tmx`; or as the common beginning of two files of lines, `data/train` of `data/train.de` and
+`data/train.en`. Files may be compressed.
 """
 
 from __future__ import annotations
@@ -17,21 +18,58 @@ from mtkit.documents.format import REMEDIES, DocumentFormat, format_of, format_t
 from mtkit.documents.reading import DocumentSource, Report, ignore
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.io.files import require_regular_file, translate_read_errors
-from mtkit.text.lines import open_content, without_compression
+from mtkit.text.lines import COMPRESSION_SUFFIXES, open_content, without_compression
 
 _SIDES = re.compile(r"(?P<path>.+)#(?P<src>[^#,/]+),(?P<tgt>[^#,/]+)", re.DOTALL)
 
 
-def split_name(name: Path) -> tuple[Path, tuple[str, ...]]:
+def split_name(name: Path) -> tuple[Path, tuple[str, str] | tuple[()]]:
     """The path of parallel text, and the names of its two sides, if it states them behind #."""
     match = _SIDES.fullmatch(str(name))
     return (name, ()) if match is None or name.exists() else (Path(match["path"]), (match["src"], match["tgt"]))
+
+
+def line_files(name: Path, langs: tuple[str, str] = ("", "")) -> tuple[Path, Path] | None:
+    """The two files of lines whose names begin in the same way and end with languages; None if it is no such name.
+
+    Args:
+        langs: of source and target, unless the name states them; empty: unknown.
+    """
+    path, sides = split_name(name)
+    if path.is_file():
+        return None
+    files = []
+    for lang in filter(None, sides or langs):
+        each = path.with_name(f"{path.name}.{lang}")
+        candidates = (each.with_name(each.name + suffix) for suffix in ("", *COMPRESSION_SUFFIXES))
+        files += [file for file in candidates if file.is_file()][:1]
+    return (files[0], files[1]) if len(files) == 2 else None
 
 
 def has_pairs(name: Path) -> bool:
     """Return whether the end of a name is that of files with both sides."""
     form = format_table().get(without_compression(split_name(name)[0]).suffix.lower())
     return form is not None and form.has_pairs
+
+
+def is_parallel(name: Path, langs: tuple[str, str] = ("", "")) -> bool:
+    """Return whether a name is that of parallel text instead of one text; arguments as `line_files`."""
+    path = split_name(name)[0]
+    is_pattern = glob.has_magic(str(path)) and not path.exists()
+    return is_pattern or has_pairs(name) or line_files(name, langs) is not None
+
+
+def documents(name: Path) -> list[Path]:
+    """The names of parallel text that stand for one file each; errors as `find_files`."""
+    sides = split_name(name)[1]
+    return [Path(f"{file}#{','.join(sides)}") if sides else file for file in find_files(name)]
+
+
+def named_files(name: Path) -> list[Path]:
+    """The files of a name, in their order, or the one that does not exist."""
+    path = split_name(name)[0]
+    matches = sorted(glob.glob(str(path), recursive=True)) if glob.has_magic(str(path)) and not path.exists() else []
+    return [Path(each) for each in matches] or [path]
 
 
 def find_files(name: Path) -> list[Path]:
@@ -41,13 +79,14 @@ def find_files(name: Path) -> list[Path]:
         MissingInputError: there is none, or it is no regular file.
         UsageError: the name of one is of no format with pairs.
     """
-    path = split_name(name)[0]
-    files = [path]
-    if not path.exists() and glob.has_magic(str(path)):
-        files = [Path(each) for each in sorted(glob.glob(str(path), recursive=True))]
-        if not files:
-            raise MissingInputError(f"{path}: no file has a name of this pattern")
+    files = named_files(name)
     for file in files:
+        if not file.exists() and glob.has_magic(str(file)):
+            raise MissingInputError(f"{file}: no file has a name of this pattern")
+        if not file.exists() and (lines := sorted(file.parent.glob(f"{glob.escape(file.name)}.*"))):
+            raise MissingInputError(
+                f"{file}: no such file; if {lines[0]} is a side of a text, state the languages of both: {file}#SRC,TGT"
+            )
         require_regular_file(file)
         if not has_pairs(file):
             raise UsageError(f"{file}: {_without_pairs(file)}")

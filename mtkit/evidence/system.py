@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from mtkit.compression.compress import CompressionOptions, compress_model
-from mtkit.corpus.config import MonolingualFile, ParallelFiles
+from mtkit.corpus.config import HeldOutPairs, MonolingualFile
 from mtkit.errors import DataError
 from mtkit.evidence.claim import SystemConfig
 from mtkit.io.files import hash_file, write_text
@@ -83,7 +83,7 @@ def _model(run: StudyRun, system: SystemConfig, changed: Path) -> Path:
     return run.folder.model
 
 
-def _valid_set(run: StudyRun) -> ParallelFiles | MonolingualFile:
+def _valid_set(run: StudyRun) -> HeldOutPairs | MonolingualFile:
     valid = run.recipe.corpus.valid_sets
     if not valid:
         raise DataError(f"{run.label}: attention heads are analysed on a valid set; add corpus.valid")

@@ -281,7 +281,7 @@ class _Steps:
             RecipeError: they are others, and training was started.
         """
         options, path = self.options, self.run / RECORD
-        texts = options.general if options.general_source is None else [GivenText((options.general_source,))]
+        texts = options.general if options.general_source is None else [GivenText((options.general_source,) * 2)]
         languages = [self.metadata.direction(prefix) for prefix in self.general.values()]
         content: dict[str, Any] = {
             "model": hash_file(self.base / WEIGHTS),

@@ -1,60 +1,109 @@
-"""Texts to check: two files, one document with both sides, or all texts of a recipe."""
+"""Texts to check: two files of lines, parallel text by its names, or all texts of a recipe."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from mtkit.corpus.config import CorpusConfig, CorpusFiles, MonolingualFile, ParallelFiles, TrainBacktranslated
-from mtkit.corpus.lenient_reading import ParallelInput, Record, record_characters
+from mtkit.corpus.config import (
+    CorpusConfig,
+    CorpusFiles,
+    MonolingualFile,
+    PairDocument,
+    TrainBacktranslated,
+    TrainFiles,
+    extract_lines,
+)
+from mtkit.corpus.lenient_reading import JoinedInput, ParallelInput, Record, record_characters
 from mtkit.corpus.near_match import HeldOutText
 from mtkit.corpus.split import read_pairs as read_lines_of
 from mtkit.corpus.text_check import CheckReport, TextCheck
-from mtkit.documents.pairs import find_files, read_pairs, split_name
-from mtkit.documents.reading import Report
+from mtkit.display import count_of
+from mtkit.documents.pair_lines import no_pairs
+from mtkit.documents.pairs import documents, is_parallel, line_files, read_pairs, split_name
+from mtkit.documents.reading import Report, ignore
 from mtkit.errors import UsageError
-from mtkit.io.files import require_regular_file
+from mtkit.io.files import require_regular_file, translate_write_errors
 from mtkit.text.lines import check_line_counts
 
 Langs = tuple[str | None, str | None]
 Pair = tuple[Path, Path]
+STDIN = Path("-")
 
 
-def check_files(files: Sequence[Path], langs: Langs, held_out: Sequence[Pair], notify: Report) -> CheckReport:
-    """Check two files of lines, or one document with both sides.
+def check_files(names: Sequence[Path], langs: Langs, held_out: Sequence[Pair], notify: Report) -> CheckReport:
+    """Check a parallel text; arguments and errors as `open_text`.
 
     Args:
-        langs: stated languages; a TMX document needs both.
         held_out: files of valid and test.
+
+    Raises:
+        DataError, MissingInputError, ReadWriteError, MissingExtraError: as `TextCheck` and `read_pairs`.
+    """
+    return TextCheck(open_text(names, langs, notify), held_out_text(held_out))()
+
+
+def open_text(names: Sequence[Path], langs: Langs, notify: Report) -> ParallelInput:
+    """Two files of lines; or parallel text of one or more names (see documents/pairs.py), of which - is TSV on stdin.
+
+    Args:
+        langs: stated languages; a TMX document needs both, and so does the common beginning of two files of lines.
         notify: receives the sentence that an encoding was guessed.
 
     Raises:
-        UsageError: the document has no pairs of these languages, or cannot have any.
-        DataError, MissingInputError, ReadWriteError, MissingExtraError: as `TextCheck` and `read_pairs`.
+        UsageError: a document has no pairs of these languages, or cannot have any; or stdin is named twice.
+        DataError, MissingInputError, ReadWriteError: as `read_pairs` and `check_line_counts`.
     """
-    return TextCheck(open_text(files, langs, notify), held_out_text(held_out))()
+    codes = (langs[0] or "", langs[1] or "")
+    if len(names) == 2 and not all(each == STDIN or is_parallel(each, codes) for each in names):
+        for path in names:
+            require_regular_file(path)
+        return ParallelInput.of_files(names[0], names[1], langs)
+    if list(names).count(STDIN) > 1:
+        raise UsageError("-: is stdin, which can be read once; omit one of the two")
+    parts: list[ParallelInput] = []
+    for name in names:
+        if (files := line_files(name, codes)) is not None:
+            parts.append(ParallelInput.of_files(*files, split_name(name)[1] or langs))
+        elif name == STDIN:
+            parts.append(_stdin(langs, notify))
+        else:
+            parts += [_document(each, langs, notify) for each in documents(name)]
+    if len(parts) == 1:
+        return parts[0]
+    for part in parts:
+        if part.files:
+            check_line_counts(*part.files)
+    others = f" and {count_of(len(names) - 1, 'other')}" if len(names) > 1 else ""
+    return JoinedInput.of_parts(f"{names[0]}{others}", parts)
 
 
-def open_text(files: Sequence[Path], langs: Langs, notify: Report) -> ParallelInput:
-    """Two files of lines, or one document with both sides; arguments and errors as `check_files`."""
-    if len(files) == 1:
-        if len(found := find_files(files[0])) > 1:
-            raise UsageError(f"{files[0]}: {len(found)} files; give them one by one")
-        return _document(files[0], langs, notify)
-    for path in files:
-        require_regular_file(path)
-    return ParallelInput.of_files(files[0], files[1], langs)
+def _stdin(langs: Langs, notify: Report) -> ParallelInput:
+    """TSV on stdin, in a temporary file, since it is read several times."""
+    folder = TemporaryDirectory(prefix="mtkit-")
+    path = Path(folder.name) / "stdin.tsv"
+    with translate_write_errors(path), path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    text = _document(path, langs, notify)
+    text.resources = folder
+    text.names = "stdin", "stdin"
+    return text
 
 
 def held_out_of(corpus: CorpusConfig) -> list[Pair]:
     """The files of valid and test of a recipe that have two sides."""
-    sets = (*corpus.valid_sets, *corpus.test.values())
-    return [(each.src, each.tgt) for each in sets if isinstance(each, ParallelFiles)]
+    return [(each.src, each.tgt) for each in corpus.held_out_pairs.values()]
 
 
 def text_of(corpus: CorpusConfig, files: CorpusFiles) -> ParallelInput:
-    """A pair of files of a recipe; a tag or prefix may name another language than the recipe, which is then unknown."""
+    """The lines of a text of a recipe, which for a document are there after `extract_lines`.
+
+    A tag or prefix may name another language than the recipe, which is then unknown.
+    """
     is_stated = files.tag is None and files.prefix is None
     return ParallelInput.of_files(files.src, files.tgt, corpus.languages_of(files) if is_stated else (None, None))
 
@@ -70,12 +119,12 @@ def held_out_text(files: Sequence[Pair]) -> HeldOutText | None:
     return HeldOutText(chain.from_iterable(read_lines_of(*each) for each in files)) if files else None
 
 
-def _document(path: Path, langs: Langs, notify: Report) -> ParallelInput:
+def _document(path: Path, langs: Langs, notify: Report, encoding: str | None = None) -> ParallelInput:
     src_lang, tgt_lang = (each or "" for each in langs)
     numbers: list[int] = []
 
     def read(record: Record) -> Iterator[tuple[str | None, str | None]]:
-        pairs = read_pairs(path, src_lang=src_lang, tgt_lang=tgt_lang, report=notify)
+        pairs = read_pairs(path, src_lang=src_lang, tgt_lang=tgt_lang, encoding=encoding, report=notify)
         for number, (line, src, tgt) in enumerate(pairs):
             if number == len(numbers):
                 numbers.append(line)
@@ -83,22 +132,32 @@ def _document(path: Path, langs: Langs, notify: Report) -> ParallelInput:
             record_characters(tgt.replace("\n", " "), "tgt", number, record)
             yield src, tgt
         if not numbers:
-            raise UsageError(f"{path}: no pairs; state the languages of the file with --src-lang CODE --tgt-lang CODE")
+            raise UsageError(f"{path}: {no_pairs((src_lang, tgt_lang))}")
 
-    name = str(split_name(path)[0])
-    return ParallelInput((name, name), read, langs, numbers)
+    file = split_name(path)[0]
+    return ParallelInput((str(file), str(file)), read, langs, numbers, paths=(file,))
 
 
-def check_recipe(corpus: CorpusConfig) -> Iterator[CheckReport]:
-    """Yield a report of each pair of files of a recipe; of training text, also what it shares with valid and test.
+def check_recipe(corpus: CorpusConfig, notify: Report = ignore) -> Iterator[CheckReport]:
+    """Yield a report of each text of a recipe; of training text, also what it shares with valid and test.
 
     Back-translations are checked once they are made.
 
     Raises:
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `TextCheck`.
     """
+    extract_lines(corpus.all_files, notify)
     known = held_out_text(held_out_of(corpus))
-    for files in (*corpus.train, *corpus.valid_sets, *corpus.test.values()):
+    for files in corpus.all_files:
         if isinstance(files, MonolingualFile) or (isinstance(files, TrainBacktranslated) and not files.src.exists()):
             continue
-        yield TextCheck(text_of(corpus, files), None if isinstance(files, ParallelFiles) else known)()
+        yield TextCheck(given_text(corpus, files), known if isinstance(files, TrainFiles) else None)()
+
+
+def given_text(corpus: CorpusConfig, files: CorpusFiles) -> ParallelInput:
+    """A text of a recipe with the places of its documents; otherwise as `text_of`."""
+    text = text_of(corpus, files)
+    if not isinstance(files, PairDocument) or set(files.given) == {files.src, files.tgt}:
+        return text
+    parts = [_document(each, corpus.languages_of(files), ignore, files.encoding) for each in documents(files.pairs)]
+    return JoinedInput.of_parts(str(files.pairs), parts) if len(parts) > 1 else parts[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from mtkit.corpus.config import has_training_text
+from mtkit.corpus.config import extract_lines, has_training_text
 from mtkit.display import format_duration
 from mtkit.errors import UsageError
 from mtkit.models.transformer.config import TransformerConfig
@@ -42,14 +42,14 @@ def choose_for_run(
     Args:
         run_dir: the run folder; None: `runs/NAME`.
         fresh: the training of the folder will be deleted.
-        dry_run: nothing is written; otherwise text that a model makes is made, since choices depend on it.
-        notify: receives sentences about that.
+        dry_run: text that a model makes is not made, though choices depend on it; text need not exist.
+        notify: receives sentences about text that is made, or extracted from documents.
 
     Raises:
         UsageError: the recipe leaves nothing to choose that the budget could limit, or the training of the folder was
             started with another budget.
         RecipeError, DataError: as `choose`.
-        MissingInputError, ReadWriteError, BusyError: as `make_synthetic_texts`.
+        MissingInputError, MissingExtraError, ReadWriteError, BusyError: as `make_synthetic_texts` and `extract_lines`.
     """
     omitted = {rule.key for rule in draft.rules}
     if limits.words and "training.max_updates" not in omitted:
@@ -58,6 +58,7 @@ def choose_for_run(
             f"--budget {limits.words}: {draft.recipe.name} {stated}, so that nothing is fitted to a time; remove the "
             "key from a copy of the recipe, or omit --budget"
         )
+    extract_lines(draft.recipe.corpus.all_files, notify, only_existing=True)
     folder = RunFolder(run_folder_path(draft.recipe, run_dir))
     if draft.rules and folder.has_training() and not fresh:
         decided = folder.load_recipe()

@@ -1,42 +1,42 @@
-"""Texts to clean: two files, one document with both sides, or the training text of a recipe."""
+"""Texts to clean: two files of lines, parallel text by its names, or the training text of a recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from mtkit.corpus.clean import CleanReport, TextCleaner
-from mtkit.corpus.config import CorpusConfig, TrainParallelFiles
+from mtkit.corpus.config import CorpusConfig, extract_lines
 from mtkit.corpus.filters.config import default_filters
 from mtkit.corpus.filters.filter import Context
+from mtkit.documents.reading import Report, ignore
 from mtkit.errors import RecipeError, UsageError
 from mtkit.io.files import atomic_folder
-from mtkit.pipeline.check_text import Langs, Pair, held_out_of, held_out_text, open_text, text_of
+from mtkit.pipeline.check_text import Langs, Pair, given_text, held_out_of, held_out_text, open_text
 from mtkit.translate.load import load_scorer
 
 
 def clean_files(
-    files: Sequence[Path], langs: Langs, held_out: Sequence[Pair], output: Path, notify: Callable[[str], None]
+    names: Sequence[Path], langs: Langs, held_out: Sequence[Pair], output: Path, notify: Report
 ) -> CleanReport:
-    """Clean two files of lines, or one document with both sides, by the default filters.
+    """Clean a parallel text by the default filters; arguments and errors as `open_text`.
 
     Args:
-        langs: stated languages; a TMX document needs both.
         held_out: files of valid and test.
         output: the folder of the result, which appears when it is complete.
 
     Raises:
-        UsageError: the folder has files; otherwise as `check_files`.
+        UsageError: the folder has files.
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `TextCleaner`.
     """
     _require_new_folder(output)
-    cleaner = TextCleaner(open_text(files, langs, notify), default_filters(), Context(held_out=held_out_text(held_out)))
+    cleaner = TextCleaner(open_text(names, langs, notify), default_filters(), Context(held_out=held_out_text(held_out)))
     with atomic_folder(output) as folder:
         return cleaner.write(cleaner.judge(), folder)
 
 
-def clean_recipe(corpus: CorpusConfig, output: Path) -> Iterator[CleanReport]:
+def clean_recipe(corpus: CorpusConfig, output: Path, notify: Report = ignore) -> Iterator[CleanReport]:
     """Clean the pairs of training text of a recipe by `corpus.filters`, or by the default ones where it has none.
 
     The result is in the folder `output`, of several corpora in folders in it that have their numbers.
@@ -47,15 +47,16 @@ def clean_recipe(corpus: CorpusConfig, output: Path) -> Iterator[CleanReport]:
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `TextCleaner`.
     """
     _require_new_folder(output)
-    pairs = {number: each for number, each in enumerate(corpus.train) if isinstance(each, TrainParallelFiles)}
+    pairs = corpus.train_pairs
     if not pairs:
         raise RecipeError("corpus.train: text in one language alone, and filters compare two sides; give src and tgt")
+    extract_lines(corpus.all_files, notify)
     context = recipe_context(corpus)
     with atomic_folder(output) as folder:
         for number, files in pairs.items():
             part = folder / str(number) if len(corpus.train) > 1 else folder
             part.mkdir(exist_ok=True)
-            cleaner = TextCleaner(text_of(corpus, files), corpus.filters or default_filters(), context)
+            cleaner = TextCleaner(given_text(corpus, files), corpus.filters or default_filters(), context)
             yield cleaner.write(cleaner.judge(), part)
 
 

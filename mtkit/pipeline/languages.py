@@ -6,12 +6,12 @@ These are swapped sides, other languages, copies, and held-out text that is trai
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from mtkit.corpus.config import CorpusConfig, ParallelFiles, TrainParallelFiles
+from mtkit.corpus.config import CorpusConfig, SentencePairs
 from mtkit.corpus.line_shift import forbid_shifted_lines
 from mtkit.corpus.split import Part
 from mtkit.errors import DataError, UsageError
@@ -168,8 +168,10 @@ def likely_mistakes(corpus: CorpusConfig) -> list[str]:
         MissingInputError, ReadWriteError: a file cannot be read.
     """
     sentences: list[str] = []
-    known: list[tuple[ParallelFiles | TrainParallelFiles, list[list[str]]]] = []  # training files and their text
-    for place, files in _pairs(corpus):
+    known: list[tuple[SentencePairs, list[list[str]]]] = []  # training files and their text
+    train = {f"train.{number}": each for number, each in corpus.train_pairs.items()}
+    for key, files in {**train, **corpus.held_out_pairs}.items():
+        place = f"corpus.{key}"
         texts = [list(itertools.islice(read_lines(path), CLASSIFIED_LINES)) for path in (files.src, files.tgt)]
         if files.src == files.tgt or texts[0] == texts[1]:
             sentences.append(f"{place}: {files.src} and {files.tgt} are the same text; a model learns to copy it")
@@ -178,26 +180,14 @@ def likely_mistakes(corpus: CorpusConfig) -> list[str]:
         if texts[0] != texts[1] and files.tag is None and files.prefix is None and min(map(len, texts)) >= MIN_LINES:
             guesses = [language_of_text(lines) for lines in texts]
             sentences += _language_mistakes(place, files, guesses, corpus.languages_of(files))
-        if isinstance(files, TrainParallelFiles):
+        if key in train:
             known.append((files, texts))
-        elif train := next((each for each, lines in known if _begins_with(lines, texts)), None):
+        elif same := next((each for each, lines in known if _begins_with(lines, texts)), None):
             sentences.append(
-                f"{place}: {files.src} and {files.tgt} are training text ({train.src}); their score says nothing about "
+                f"{place}: {files.src} and {files.tgt} are training text ({same.src}); their score says nothing about "
                 "other text"
             )
     return sentences
-
-
-def _pairs(corpus: CorpusConfig) -> Iterator[tuple[str, ParallelFiles | TrainParallelFiles]]:
-    """Yield the key of each pair of files, and the pair."""
-    for number, train in enumerate(corpus.train):
-        if isinstance(train, TrainParallelFiles):
-            yield f"corpus.train.{number}", train
-    place = "corpus.valid.{}" if isinstance(corpus.valid, list) else "corpus.valid"
-    named = [(place.format(number), each) for number, each in enumerate(corpus.valid_sets)]
-    for place, files in [*named, *((f"corpus.test.{name}", each) for name, each in corpus.test.items())]:
-        if isinstance(files, ParallelFiles):
-            yield place, files
 
 
 def _begins_with(known: list[list[str]], texts: list[list[str]]) -> bool:
@@ -206,7 +196,7 @@ def _begins_with(known: list[list[str]], texts: list[list[str]]) -> bool:
 
 
 def _language_mistakes(
-    place: str, files: ParallelFiles | TrainParallelFiles, guesses: list[str | None], stated: tuple[str, str]
+    place: str, files: SentencePairs, guesses: list[str | None], stated: tuple[str, str]
 ) -> list[str]:
     """Return a sentence about each side that looks like another language than the recipe states.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from mtkit.corpus.config import TextPair, TrainParallelFiles
+from mtkit.corpus.config import SentencePairs, extract_lines
 from mtkit.errors import UsageError
 from mtkit.pipeline import stages
 from mtkit.pipeline.choices import choose_for_run
@@ -64,6 +64,7 @@ class MonolingualText:
         if num_processes() > 1:  # noticed before the first training, not at the translation
             raise UsageError("--mono: one process translates the text; run it without torchrun, or on one GPU")
         pairs = self.read([])
+        extract_lines(pairs.recipe.corpus.all_files, notify)
         folder = run_folder_path(pairs.recipe, run_dir)
         if mistake := language_mistake(self.text, pairs.recipe.corpus.tgt_lang):
             notify(f"--mono: {mistake}; check the file")
@@ -101,14 +102,14 @@ def _reversed(recipe: Recipe) -> list[str]:
     Weights and limits stay. Tags, prefixes and languages go: the text that is translated back has none of them.
     """
 
-    def swapped(files: TextPair) -> str:
+    def swapped(files: SentencePairs) -> str:
         values = to_plain(files)
         share = {key: values[key] for key in ("weight", "limit") if values.get(key) is not None}
         return _as_yaml({"src": files.tgt.absolute(), "tgt": files.src.absolute(), **share})
 
     corpus = recipe.corpus
-    train = [each for each in corpus.train if isinstance(each, TrainParallelFiles)]
-    valid = [each for each in corpus.valid_sets if isinstance(each, TextPair)]
+    train = corpus.train_pairs.values()
+    valid = [each for each in corpus.valid_sets if isinstance(each, SentencePairs)]
     return [
         f"corpus.src_lang={corpus.tgt_lang}",
         f"corpus.tgt_lang={corpus.src_lang}",

@@ -1,4 +1,4 @@
-"""A recipe for two text files: languages guessed, valid and test split off, everything else chosen from the corpus.
+"""A recipe for a parallel text: languages guessed, valid and test split off, everything else chosen from the corpus.
 
 The files of train, valid and test are kept in a folder with split.json.
 """
@@ -17,6 +17,9 @@ from pathlib import Path
 from mtkit.corpus.line_shift import forbid_shifted_lines
 from mtkit.corpus.split import GIVE_HELD_OUT, HeldOutLines, Part, SplitLimits, TextFindings, hash_pairs, read_pairs
 from mtkit.display import count_of
+from mtkit.documents.pair_lines import PairLines
+from mtkit.documents.pairs import find_files
+from mtkit.documents.reading import Report, ignore
 from mtkit.errors import DataError, RecipeError, UsageError
 from mtkit.io.files import atomic_folder, changed_files, hash_file, hash_files, require_regular_file, write_text
 from mtkit.io.records import Json, read_record, write_record
@@ -27,7 +30,7 @@ from mtkit.recipe.paths import RECIPE_SUFFIXES
 from mtkit.recipe.recipe import load_recipe
 from mtkit.recipe.sections import describe_choices
 from mtkit.text.language import split_name
-from mtkit.text.lines import check_line_counts
+from mtkit.text.lines import check_line_counts, without_compression
 
 _TEMPLATE = """\
 # {title}
@@ -71,7 +74,7 @@ _ELSEWHERE = "write the recipe of these texts elsewhere: mtkit new SRC TGT -o OT
 
 @dataclass(frozen=True)
 class NewRecipeOptions:
-    """Options of the user about two text files.
+    """Options of the user about a parallel text.
 
     Attributes:
         src_lang: code; None: guess.
@@ -80,6 +83,7 @@ class NewRecipeOptions:
         valid, test: source and target of sets that are not split off.
         output: the recipe; None: `STEM-SRC-TGT.yaml` in the current directory.
         exportable: the recipe states settings with which a class of transformers computes the model.
+        encoding: of documents; None: as they declare.
     """
 
     src_lang: str | None = None
@@ -89,6 +93,12 @@ class NewRecipeOptions:
     test: Pair | None = None
     output: Path | None = None
     exportable: bool = False
+    encoding: str | None = None
+
+    @property
+    def langs(self) -> tuple[str, str]:
+        """The stated languages; empty: unknown."""
+        return self.src_lang or "", self.tgt_lang or ""
 
     @property
     def held_out(self) -> dict[Part, Pair]:
@@ -97,13 +107,13 @@ class NewRecipeOptions:
         return {part: files for part, files in parts.items() if files is not None}
 
 
-def new_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOptions()) -> tuple[Path, list[str]]:
-    """Write a recipe for two text files, and the files of train, valid and test in a folder beside it.
+def new_recipe(files: Sequence[Path], options: NewRecipeOptions, notify: Report = ignore) -> tuple[Path, list[str]]:
+    """Write a recipe for a parallel text, and the files of train, valid and test in a folder beside it.
 
     Args:
-        src: text file.
-        tgt: its translation, line by line.
+        files: a text file and its translation, line by line; or one name of parallel text, see documents/pairs.py.
         options: stated by the user.
+        notify: receives sentences about pairs that are extracted from documents.
 
     Returns:
         The recipe and notes about it.
@@ -113,7 +123,7 @@ def new_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOption
         DataError: the texts are unusable; see `guess_languages`, `check_held_out` and `split_corpus`.
         MissingInputError, ReadWriteError: a file cannot be read or written.
     """
-    plan = plan_recipe(src, tgt, options)
+    plan = plan_recipe(files, options, notify)
     if plan.output.exists():
         raise UsageError(f"{plan.output}: exists; delete it, or name another file with -o")
     return plan.output, plan.write()
@@ -121,7 +131,7 @@ def new_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOption
 
 @dataclass(frozen=True)
 class RecipePlan:
-    """Recipe and split of two text files, to be written."""
+    """Recipe and split of a parallel text, to be written."""
 
     output: Path
     corpus: ParallelText
@@ -172,19 +182,30 @@ class RecipePlan:
                 )
 
 
-def plan_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOptions()) -> RecipePlan:
-    """Check two text files and guess their languages; nothing is written. Arguments as `new_recipe`.
+def plan_recipe(files: Sequence[Path], options: NewRecipeOptions, notify: Report = ignore) -> RecipePlan:
+    """Check a parallel text and guess its languages; lines of documents are extracted. Arguments as `new_recipe`.
 
     Raises:
         UsageError: the recipe is one of the texts or has another suffix than .yaml, or a language is unknown.
         DataError, MissingInputError, ReadWriteError: as `new_recipe`.
     """
-    paths = [src, tgt, *([options.docid] if options.docid else []), *sum(options.held_out.values(), ())]
+    document = None if len(files) == 2 else PairLines(files[0], options.langs, options.encoding)
+    src, tgt = files if document is None else document.files
+    if document is not None and document.is_lines:
+        document = None
+    if document is None and options.encoding is not None:
+        raise UsageError("--encoding: is of a document with both sides; convert files of lines with iconv")
+    if document is not None and options.docid is not None:
+        raise UsageError(f"--docid: names the documents of lines, and {files[0]} has none; omit it")
+    given = [src, tgt] if document is None else find_files(document.name)
+    paths = [*given, *([options.docid] if options.docid else []), *sum(options.held_out.values(), ())]
     for path in paths:
         require_regular_file(path)
+    if document is not None:
+        document.extract(notify)
     first, second = guess_languages(src, tgt, options.src_lang, options.tgt_lang)
     check_held_out(options.held_out, (first.code, second.code))
-    name, _ = split_name(src)
+    name, _ = split_name(src if document is None else without_compression(given[0]).with_suffix(""))
     stem = re.sub(r"[^\w.-]", "-", name).lstrip(".-") or "text"
     output = options.output or Path(f"{stem}-{first.code}-{second.code}.yaml")
     if output.resolve() in {path.resolve() for path in paths}:
@@ -193,8 +214,9 @@ def plan_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOptio
         raise UsageError(f"{output}: a folder; name the recipe's file with -o, such as {output / 'recipe.yaml'}")
     if output.suffix not in RECIPE_SUFFIXES:
         raise UsageError(f"{output}: the name of a recipe ends in .yaml; give -o {output}.yaml")
-    corpus = ParallelText(src, tgt, (first.code, second.code), options.docid, options.held_out)
-    notes = [*language_notes(src, first, "--src-lang"), *language_notes(tgt, second, "--tgt-lang")]
+    corpus = ParallelText(src, tgt, (first.code, second.code), options.docid, options.held_out, document)
+    names = [src, tgt] if document is None else [document.name] * 2
+    notes = [*language_notes(names[0], first, "--src-lang"), *language_notes(names[1], second, "--tgt-lang")]
     if options.exportable:
         return RecipePlan(output, corpus, [*notes, EXPORTABLE_NOTE], _EXPORTABLE)
     return RecipePlan(output, corpus, notes)
@@ -202,7 +224,8 @@ def plan_recipe(src: Path, tgt: Path, options: NewRecipeOptions = NewRecipeOptio
 
 def _write_recipe(output: Path, folder: Path, files: ParallelText, notes: list[str], settings: str) -> None:
     name = re.sub(r"[^\w.-]", "-", output.stem).lstrip(".-") or "text"
-    words = [files.src, files.tgt, *(["--docid", files.docid] if files.docid else [])]
+    words: list[Path | str] = [files.src, files.tgt] if files.document is None else [files.document.name]
+    words += ["--docid", files.docid] if files.docid else []
     words += ["--exportable"] if settings else []
     words += [word for part, pair in files.held_out.items() for word in (f"--{part}", *pair)]
     text = _TEMPLATE.format(
@@ -244,6 +267,7 @@ class ParallelText:
         langs: codes of both, the suffixes of the new files.
         docid: file with the name of each line's document; None: lines are split one by one.
         held_out: files of valid and test that the user has; these are copied instead of split off.
+        document: whose extracted lines both sides are; None: the user has them.
     """
 
     src: Path
@@ -251,11 +275,13 @@ class ParallelText:
     langs: tuple[str, str]
     docid: Path | None
     held_out: Mapping[Part, Pair]
+    document: PairLines | None = None
 
     @cached_property
     def inputs(self) -> Json:
         """Paths and hashes of all files."""
-        files = [self.src, self.tgt, *([self.docid] if self.docid else []), *sum(self.held_out.values(), ())]
+        given = [self.src, self.tgt] if self.document is None else self.document.given
+        files = [*given, *([self.docid] if self.docid else []), *sum(self.held_out.values(), ())]
         return {str(path.resolve()): hash_file(path) for path in files}
 
 

@@ -15,9 +15,10 @@ from mtkit.corpus.config import (
     CleaningConfig,
     CorpusConfig,
     CorpusFiles,
+    SentencePairs,
     TrainBacktranslated,
     TrainFiles,
-    TrainParallelFiles,
+    extract_lines,
     training_text,
 )
 from mtkit.corpus.ibm_model1 import learn_lexicon
@@ -88,17 +89,17 @@ class PreparedCorpora:
 
 
 def check_inputs(recipe: Recipe) -> None:
-    """Check all text files of a recipe before any work.
+    """Check all text files of a recipe before any work, and extract the lines of those with both sides.
 
     Raises:
         MissingInputError: files do not exist; all are listed.
+        UsageError, MissingExtraError, ReadWriteError: as `PairLines.extract`.
         DataError: the two sides of a corpus have different numbers of lines, or none, or a validation or test file is
             not UTF-8; all such corpora are listed.
     """
-    pairs, paths = _inputs(recipe)
     _check_filters(recipe.corpus)
     missing: dict[Path, str] = {}
-    for path in paths:
+    for path in _given_files(recipe):
         try:
             require_regular_file(path)
         except MissingInputError as error:
@@ -112,6 +113,12 @@ def check_inputs(recipe: Recipe) -> None:
         if any(path.is_relative_to(here) and not (root and path.is_relative_to(root)) for path in missing):
             remedy.append(f"relative paths of the command line are relative to the current directory, {here}")
         raise MissingInputError("\n".join([*listed, *more, *remedy]))
+    extract_lines(recipe.corpus.all_files)
+    pairs = [
+        each
+        for each in recipe.corpus.all_files
+        if not isinstance(each, TrainBacktranslated) or each.src.exists()  # otherwise they are not made yet
+    ]
     held_out_pairs = [pair for pair in pairs if not isinstance(pair, TrainFiles)]
     held_out = {path for pair in held_out_pairs for path in (pair.src, pair.tgt)}
     errors = []
@@ -145,21 +152,16 @@ def _check_filters(corpus: CorpusConfig) -> None:
 
 def check_existing_inputs(recipe: Recipe) -> list[str]:
     """Check the text files of a dry run as `check_inputs`; return a note if none exists: a dry run needs no corpus."""
-    paths = _inputs(recipe)[1]
+    paths = _given_files(recipe)
     if paths and not any(path.exists() for path in paths):
         return [f"without --dry-run this ends with an error: no text file of the recipe exists, such as {paths[0]}"]
     check_inputs(recipe)
     return []
 
 
-def _inputs(recipe: Recipe) -> tuple[list[CorpusFiles], list[Path]]:
-    """The corpora of a recipe and their files, each once; of pairs that are not made yet, the text that is there."""
-    corpus = recipe.corpus
-    to_make = [each for each in corpus.train if isinstance(each, TrainBacktranslated) and not each.src.exists()]
-    train = [each for each in corpus.train if each not in to_make]
-    pairs: list[CorpusFiles] = [*train, *corpus.test.values(), *corpus.valid_sets]
-    paths = [path for pair in pairs for path in (pair.src, pair.tgt)]
-    return pairs, list(dict.fromkeys([*paths, *(each.mono for each in to_make)]))
+def _given_files(recipe: Recipe) -> list[Path]:
+    """The text files of a recipe that the user has, each once."""
+    return list(dict.fromkeys(path for each in recipe.corpus.all_files for path in each.given))
 
 
 def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
@@ -193,7 +195,7 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
             src, tgt = training_text(pair)
         run.begin(name, f"{src} and {tgt} are read")
         selection = None
-        if isinstance(pair, TrainParallelFiles) and corpus.filters:
+        if is_train and isinstance(pair, SentencePairs) and corpus.filters:
             cleaner = TextCleaner(text_of(corpus, pair), corpus.filters, recipe_context(corpus))
             run.notify(name, "; ".join(cleaner.judge().lines()))
             selection = PairSelection(_filter_inputs(run, pair), cleaner.weights > 0)
@@ -273,7 +275,7 @@ def _corpus_state(
 def _filter_inputs(run: Run, files: CorpusFiles) -> Json:
     """Inputs of the filters of a training corpus besides its text; empty if it has no filters."""
     corpus = run.recipe.corpus
-    if not corpus.filters or not isinstance(files, TrainParallelFiles):
+    if not corpus.filters or files not in corpus.train_pairs.values():
         return {}
     inputs: Json = {"filters": to_plain(corpus.filters), "langs": list(corpus.languages_of(files))}
     if any(each.reads_held_out for each in corpus.filters):

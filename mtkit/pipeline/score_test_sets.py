@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 
-from mtkit.corpus.config import ParallelFiles
+from mtkit.corpus.config import HeldOutPairs
 from mtkit.display import count_of, in_current_folder
 from mtkit.errors import DataError
 from mtkit.evaluation.comparison import Comparison, compare, segment_groups
@@ -87,7 +87,7 @@ class TestSets:
         return {"beam_size": beam_size, "compute_type": translator.compute_type, "seconds": round(seconds, 2)}
 
 
-def translation_fingerprint(recipe: Recipe, files: ParallelFiles, *, weights: str, src: str) -> str:
+def translation_fingerprint(recipe: Recipe, files: HeldOutPairs, *, weights: str, src: str) -> str:
     """Hash of what the translation of a test set depends on; `weights` and `src` are those of the files."""
     prefix = [files.tag, files.prefix] if files.tag or files.prefix else []
     languages = [files.src_lang, files.tgt_lang] if files.src_lang or files.tgt_lang else []

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mtkit.corpus.config import extract_lines
 from mtkit.display import Table, count_of, in_current_folder
 from mtkit.errors import RecipeError, UsageError
 from mtkit.evaluation.comparison import Comparison
@@ -286,6 +287,7 @@ def _finished_run(run_dir: Path | str) -> tuple[RunFolder, Recipe]:
     find_model(folder.model if folder.model.is_dir() else folder.path)
     if not recipe.corpus.test:
         raise RecipeError(f"{folder.recipe}: corpus.test: there is no test set to score")
+    extract_lines(recipe.corpus.test.values())
     return folder, recipe
 
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from mtkit.corpus.config import extract_lines
 from mtkit.errors import DamagedError, RecipeError
 from mtkit.io.records import DAMAGED, is_record, is_text_record, read_text_record
 from mtkit.recipe import schema
@@ -53,7 +54,9 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = (), *, allow_comma
     Example:
         >>> recipe = load_recipe("quickstart", ["training.max_updates=500", "model.d_model=128"])
     """
-    return choose(read_recipe(name_or_path, overrides, allow_commands=allow_commands))
+    draft = read_recipe(name_or_path, overrides, allow_commands=allow_commands)
+    extract_lines(draft.recipe.corpus.train, only_existing=True)
+    return choose(draft)
 
 
 def read_recipe(name_or_path: str, overrides: Sequence[str] = (), *, allow_commands: bool = False) -> Draft:

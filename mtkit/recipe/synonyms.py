@@ -41,13 +41,15 @@ _TABLE = (
      "corpus.train", "weight: W in an item of the list"),
     ("corpus.src_prefix corpus.source_prefix", "corpus.train", "prefix: TEXT or tag: NAME in an item of the list"),
     ("languages langs language_pair lang_pair lang_pairs", "corpus.src_lang corpus.tgt_lang", ""),
+    ("language_tag", "corpus.language_tokens", "or tag: NAME in an item of corpus.train"),
     ("source_lang source_language src_language", "corpus.src_lang", ""),
     ("target_lang target_language tgt_language trg_lang", "corpus.tgt_lang", ""),
     ("train_sets trainpref train_data train_src train_tgt path_src path_tgt prepared_data src_file tgt_file "
      "source_file target_file src_path tgt_path train_path train_file training_pairs train_pairs parallel_data "
      "bitext corpus.src corpus.source corpus.tgt corpus.target input_file input_files corpus.reference train_text "
      "src_sentences tgt_sentences dataset_name dataset_config_name hf_dataset source_column target_column "
-     "text_column corpus.files corpus.tsv corpus.transforms", "corpus.train", "a list of {src: FILE, tgt: FILE}"),
+     "text_column corpus.files corpus.tsv corpus.transforms", "corpus.train",
+     "a list of {src: FILE, tgt: FILE}, or {pairs: FILE} with both sides"),
     ("dev validation_data valid_sets validpref valid_data validation_source "
      "validation_target valid_src valid_tgt holdout held_out dev_src dev_tgt valid_file dev_file", "corpus.valid",
      "{src: FILE, tgt: FILE}"),

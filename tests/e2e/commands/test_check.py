@@ -92,7 +92,8 @@ def test_preview_shows_what_the_model_reads(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["a", "b", "c"], "check: 3 files; give a source and its translation, or one file with both sides"),
+        (["a.txt", "b.tmx", "c.tmx"], "a.txt: no such file"),
+        (["-", "-"], "-: is stdin, which can be read once"),
         (["a.en", "a.de", "--preview", "3"], "check: --preview shows the training data of a recipe"),
         (["quickstart", "--src-lang", "en"], "check: a recipe names its languages and sets; omit --src-lang"),
         (["a.txt"], "a.txt: no such file"),

@@ -310,7 +310,7 @@ def test_run_takes_the_options_of_new(run: Run, folder: Path) -> None:
         written.append((folder / f"by-{command}.yaml").read_text().replace(f"by-{command}", "NAME"))
     assert written[0] == written[1]
     code, message = run("run", "by-new.yaml", "--src-lang", "en")
-    assert (code, "--output to --test are of two texts SRC TGT; by-new.yaml is a recipe" in message) == (2, True)
+    assert (code, "--output to --mono are of texts; by-new.yaml is a recipe" in message) == (2, True)
 
 
 def test_a_folder_is_no_recipe(run: Run, folder: Path) -> None:

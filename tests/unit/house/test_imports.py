@@ -35,7 +35,7 @@ TABLE: dict[str, set[str]] = {
     "config": set(),
     "text": set(),
     "documents": {"text"},
-    "corpus": {"text"},
+    "corpus": {"text", "documents.pair_lines"},  # parallel text of any form, as lines
     "layers": set(),
     "models": {"layers", "corpus.order.batch"},
     "search": set(),

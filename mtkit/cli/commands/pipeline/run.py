@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtkit.cli.commands.translation.options import Encoding
 from mtkit.cli.options import (
     AllowCommands,
     Budget,
@@ -35,8 +36,8 @@ def run(
     recipe: Annotated[
         str,
         typer.Argument(
-            metavar="RECIPE|SRC TGT",
-            help="YAML file or built-in name; or two text files, line by line.",
+            metavar="RECIPE|SRC TGT|FILE",
+            help="YAML file or built-in name; two text files, line by line; or one with both sides, such as .tmx.",
             autocompletion=complete_recipe,
         ),
     ],
@@ -52,6 +53,7 @@ def run(
     docid: DocId = None,
     valid: ValidFiles = None,
     test: TestFiles = None,
+    encoding: Encoding = None,
     mono: Annotated[
         Path | None,
         typer.Option(
@@ -60,12 +62,12 @@ def run(
     ] = None,
     allow_commands: AllowCommands = False,
 ) -> None:
-    """Run all stages for a RECIPE or for two files SRC TGT.
+    """Run all stages for a RECIPE or a parallel text: two files SRC TGT, or one FILE with both sides.
 
-    For two text files the recipe is written first, as by `mtkit new`, with whose options (--output to --test); also for
+    For a text the recipe is written first, as by `mtkit new`, with whose options (--output to --test); also for
     --dry-run, and kept when the command is repeated. A training that was started keeps its text: once lines were added,
     --fresh begins another one. With --mono a system of the other direction is trained too and translates FILE, and the
-    better one of two systems is kept: of SRC and TGT alone, or with that text.
+    better one of two systems is kept: of the pairs alone, or with that text.
 
     The stages are tokenizer, corpus, training, translation of the test sets, and scores. Stages whose inputs are
     unchanged are skipped and reported.
@@ -78,13 +80,15 @@ def run(
     words = overrides or []
     limits = check_budget(budget, words)
     read = partial(read_recipe, allow_commands=allow_commands or dry_run)
-    has_options = any((output, src_lang, tgt_lang, docid, valid, test, mono))
+    has_options = any((output, src_lang, tgt_lang, docid, valid, test, encoding, mono))
     # before torch is imported, so that errors appear at once
-    draft = None if _are_texts(recipe, words, has_options) else read(recipe, words)
+    texts = _texts(recipe, words, (src_lang or "", tgt_lang or ""), has_options=has_options)
+    draft = None if texts else read(recipe, words)
+    words = words[len(texts[1:]) :]
 
     from mtkit.cli.printing import is_terminal, print_notes
 
-    text = f"{recipe} and {words[0]}" if draft is None else f"the training text of {draft.recipe.name}"
+    text = " and ".join(map(str, texts)) if draft is None else f"the training text of {draft.recipe.name}"
     if is_terminal():
         print_notes([f"reading {text} ..."])  # before what takes seconds
 
@@ -106,15 +110,15 @@ def run(
 
     tune_malloc()
     with on_device(device):
-        options = NewRecipeOptions(src_lang, tgt_lang, docid, valid, test, output)
+        options = NewRecipeOptions(src_lang, tgt_lang, docid, valid, test, output, encoding=encoding)
         if mono is not None:
             require_regular_file(mono)
         if draft is None:
-            path = _write_recipe(Path(recipe), words, options, run_dir, fresh=fresh and not dry_run)
-            draft = read(str(path), words[1:])
+            path = _write_recipe(texts, words, options, run_dir, fresh=fresh and not dry_run)
+            draft = read(str(path), words)
         monolingual = None
         if mono is not None:
-            read_with = partial(_read_with, read, str(path), words[1:])
+            read_with = partial(_read_with, read, str(path), words)
             monolingual = MonolingualText(text=mono, read=read_with, choose=choose_back_translation)
             draft = monolingual.draft(run_dir)
         if budget is not None and is_terminal():
@@ -138,43 +142,55 @@ def _read_with(read: Callable[..., Draft], path: str, overrides: list[str], more
     return read(path, [*overrides, *more])
 
 
-def _are_texts(first: str, words: list[str], has_options: bool) -> bool:
-    """Return whether the arguments begin with two text files instead of a recipe; the others are then overrides.
+def _texts(first: str, words: list[str], langs: tuple[str, str], *, has_options: bool) -> list[Path]:
+    """The texts that the arguments begin with: one with both sides, or two; none if they begin with a recipe.
+
+    Args:
+        langs: stated languages; empty: unknown.
+        has_options: options of texts are given.
 
     Raises:
-        UsageError: there is one text, or there are three; or a recipe, with options of texts.
+        UsageError: there is one text of lines, or there are three texts; or a recipe, with options of texts.
         RecipeError: an override is invalid.
     """
+    from mtkit.documents.pairs import is_parallel
     from mtkit.errors import UsageError
     from mtkit.recipe.paths import RECIPE_SUFFIXES, builtin_files
     from mtkit.recipe.recipe import check_overrides
 
     if Path(first).suffix in RECIPE_SUFFIXES or first in builtin_files("recipe"):
         if has_options:
-            raise UsageError(
-                f"run: --output to --test are of two texts SRC TGT; {first} is a recipe: override its keys"
-            )
-        return False
-    if not words or ("=" in words[0] and not Path(words[0]).is_file()):
+            raise UsageError(f"run: --output to --mono are of texts; {first} is a recipe: override its keys")
+        return []
+    has_second = bool(words) and ("=" not in words[0] or Path(words[0]).is_file())
+    if is_parallel(Path(first), langs):
+        if has_second:
+            raise UsageError(f"{first}: has both sides; give it alone, or two files of lines, or a pattern in quotes")
+        check_overrides(words)
+        return [Path(first)]
+    if not has_second:
         if Path(first).is_file():
-            raise UsageError(f"{first}: not a recipe (.yaml); for text give two files: mtkit run SRC TGT")
-        return False
+            raise UsageError(
+                f"{first}: not a recipe (.yaml); for text give two files: mtkit run SRC TGT, or one with both sides"
+            )
+        return []
     second, rest = words[0], words[1:]
     if rest and "=" not in rest[0] and Path(rest[0]).is_file():
         raise UsageError(
             f"{rest[0]}: a third text; for a test set of your own: mtkit run {first} {second} --test SRC TGT"
         )
     check_overrides(rest)  # before anything is written
-    return True
+    return [Path(first), Path(second)]
 
 
-def _write_recipe(src: Path, words: list[str], options: NewRecipeOptions, run_dir: Path | None, *, fresh: bool) -> Path:
-    """Write the recipe of two text files, unless it exists; return its path."""
+def _write_recipe(
+    texts: list[Path], overrides: list[str], options: NewRecipeOptions, run_dir: Path | None, *, fresh: bool
+) -> Path:
+    """Write the recipe of a parallel text, unless it exists; return its path."""
     from mtkit.cli.printing import print_notes
     from mtkit.pipeline.new_recipe import plan_recipe
 
-    tgt, *overrides = words
-    plan = plan_recipe(src, Path(tgt), options)
+    plan = plan_recipe(texts, options, lambda text: print_notes([text]))
     plan.forbid_overwrite(overrides, run_dir, fresh=fresh)
     print_notes(plan.write())
     return plan.output

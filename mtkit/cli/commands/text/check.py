@@ -54,6 +54,9 @@ def check(
     from mtkit.errors import DataError
     from mtkit.pipeline.check_text import check_files, check_recipe
 
+    def notify(text: str) -> None:
+        print_notes([text])
+
     if is_recipe:
         from mtkit.recipe.recipe import read_recipe
 
@@ -63,10 +66,10 @@ def check(
 
             print_lines(preview_lines(recipe, run_dir, preview))
             return
-        reports = list(check_recipe(recipe.corpus))
+        reports = list(check_recipe(recipe.corpus, notify))
     else:
         held_out = [each for each in (valid, test) if each is not None]
-        reports = [check_files(files, (src_lang, tgt_lang), held_out, lambda text: print_notes([text]))]
+        reports = [check_files(files, (src_lang, tgt_lang), held_out, notify)]
     lines = [line for report in reports for line in report.lines()]
     print_results([], notes=lines, content=[report.as_json() for report in reports], json_file=json)
     if count := sum(report.num_errors for report in reports):

@@ -44,13 +44,16 @@ def clean(
     from mtkit.cli.printing import print_notes, print_results
     from mtkit.pipeline.clean_text import clean_files, clean_recipe
 
+    def notify(text: str) -> None:
+        print_notes([text])
+
     if is_recipe:
         from mtkit.recipe.recipe import read_recipe
 
         recipe = read_recipe(words[0], words[1:], allow_commands=True).recipe
-        reports = list(clean_recipe(recipe.corpus, output))
+        reports = list(clean_recipe(recipe.corpus, output, notify))
     else:
         held_out = [each for each in (valid, test) if each is not None]
-        reports = [clean_files(files, (src_lang, tgt_lang), held_out, output, lambda text: print_notes([text]))]
+        reports = [clean_files(files, (src_lang, tgt_lang), held_out, output, notify)]
     lines = [line for report in reports for line in report.lines()]
     print_results([], notes=lines, content=[report.as_json() for report in reports], json_file=json)
