@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -14,16 +15,19 @@ from rich.text import Text
 
 from mtkit.cli.printing import is_terminal, terminal
 from mtkit.display import format_clock, in_current_folder, printable
-from mtkit.training.monitoring.log import Display, PlainDisplay, short
+from mtkit.training.monitoring.log import Display, NotebookDisplay, PlainDisplay, short
 
 SIDES = ("src", "hyp", "ref")
 
 
 @contextmanager
 def open_display() -> Iterator[Display]:
-    """Yield a live display if stderr is a terminal, a plain one otherwise."""
-    if not is_terminal():
-        yield PlainDisplay()
+    """Yield a live display if stderr is a terminal, a plain one otherwise.
+
+    The shell of a notebook's cell (!mtkit run) is a terminal whose output can only begin a line again.
+    """
+    if not is_terminal() or "JPY_PARENT_PID" in os.environ:
+        yield NotebookDisplay(terminal()) if is_terminal() else PlainDisplay()
         return
     live = LiveDisplay(Console(file=terminal()))
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import os
 import re
 import sys
 import warnings
@@ -75,6 +76,9 @@ def figure_file(path: Path, *, width: float, height: float) -> Iterator[Figure]:
     """
     if not is_installed():
         raise MissingExtraError("plot", "matplotlib")
+    backend = os.environ.get("MPLBACKEND", "").removeprefix("module://").partition(".")[0]
+    if backend == "matplotlib_inline" and importlib.util.find_spec(backend) is None:
+        del os.environ["MPLBACKEND"]  # of a notebook in another environment; matplotlib would not be imported
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.font_manager import fontManager

@@ -348,10 +348,13 @@ await check("an error is one sentence", async (expect) => {
   expect((await page.textContent("#status")).includes("20,000"), await page.textContent("#status"));
 });
 
+// so high that a picture of the whole page resizes nothing, which would end the emulation of touch
+const PHONE = { viewport: { width: 360, height: 1300 }, isMobile: true, hasTouch: true };
 for (const [name, options] of Object.entries({
   light: { colorScheme: "light" },
   dark: { colorScheme: "dark" },
-  phone: { viewport: { width: 360, height: 700 }, colorScheme: "light", hasTouch: true },
+  phone: { ...PHONE, colorScheme: "light" },
+  "phone-dark": { ...PHONE, colorScheme: "dark" },
   "right-to-left": { colorScheme: "light" },
 })) {
   await check(`accessibility: ${name}`, async (expect) => {
@@ -368,6 +371,8 @@ for (const [name, options] of Object.entries({
     for (const each of report.violations) expect(false, `${each.id}: ${each.nodes.map((node) => node.html).join(" ").slice(0, 300)}`);
     const overflow = await other.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     expect(overflow <= 0, `${overflow} pixels beside the screen`);
+    const help = await other.locator(".of-desks:visible").count();
+    expect(help === (options.isMobile ? 0 : 2), `${help} texts about keyboards and files to drop`);
     if (name === "right-to-left") expect((await other.getAttribute("#translation", "dir")) === "rtl", "no direction");
     if (name === "right-to-left") {
       await other.focus("#translation .word");

@@ -30,5 +30,5 @@ def test_page(server: Server, tmp_path: Path) -> None:
     results = json.loads(done.stdout)
     assert {name: problems for name, problems in results.items() if problems} == {}
     assert len(results) > 25
-    names = {"light", "dark", "phone", "right-to-left", "long", "docs", "docs-phone"}
+    names = {"light", "dark", "phone", "phone-dark", "right-to-left", "long", "docs", "docs-phone"}
     assert {path.stem for path in pictures.glob("*.png")} >= names

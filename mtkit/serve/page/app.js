@@ -260,7 +260,7 @@ async function start() {
     const suffixes = [...new Set(names)];
     byId("file").accept = suffixes.join(",");
     const first = FIRST_FORMATS.filter((each) => suffixes.includes(each));
-    byId("formats").textContent = t("documents_help", { formats: first.join(" "), more: suffixes.length - first.length });
+    byId("formats").textContent = t("formats", { formats: first.join(" "), more: suffixes.length - first.length });
     byId("all-formats").textContent = suffixes.join(" ");
     const state = startingState(settings);
     const codes = languages.map(({ code }) => code).filter(isSource).sort(byName);

@@ -100,9 +100,6 @@ class PlainDisplay:
 class NotebookDisplay(PlainDisplay):
     """The events in the output of a notebook's cell, with training in one line that is written again."""
 
-    def __init__(self) -> None:
-        super().__init__(sys.stdout)
-
     def event(self, name: str, update: int | None, fields: Mapping[str, Any]) -> None:
         """Print one event; see PlainDisplay."""
         if name != "train":
@@ -117,7 +114,7 @@ class NotebookDisplay(PlainDisplay):
 
 def default_display() -> Display:
     """The display of a call from Python without one: progress in a notebook, nothing elsewhere."""
-    return NotebookDisplay() if "ipykernel" in sys.modules else NullDisplay()
+    return NotebookDisplay(sys.stdout) if "ipykernel" in sys.modules else NullDisplay()
 
 
 class NullDisplay:

@@ -112,3 +112,16 @@ def test_a_notebook_has_one_line_for_training(capsys, monkeypatch) -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (9.6, "0:10"), (90, "1:30"), (3700, "1:01:40")])
 def test_format_clock(seconds: float, text: str) -> None:
     assert format_clock(seconds) == text
+
+
+def test_the_shell_of_a_notebook_has_no_lines_that_are_redrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal of `!mtkit run` in a cell: its output knows carriage returns, but no movement of the cursor."""
+    stream = io.StringIO()
+    monkeypatch.setattr("mtkit.cli.display.is_terminal", lambda: True)
+    monkeypatch.setattr("mtkit.cli.display.terminal", lambda: stream)
+    monkeypatch.setenv("JPY_PARENT_PID", "1")
+    with open_display() as display:
+        for name, update, fields in EVENTS:
+            display.event(name, update, fields)
+    assert "\x1b" not in stream.getvalue()
+    assert "\rupdate 10  loss 2.500  12,346 tokens/s  90 s left" in stream.getvalue()

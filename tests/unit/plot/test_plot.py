@@ -1,3 +1,4 @@
+import os
 import random
 import struct
 import subprocess
@@ -172,3 +173,11 @@ def test_the_band_of_a_study_is_of_its_seeds():
     assert (mean.nll, mean.nll_range) == ([(1, 4.0), (2, 2.0)], [(1, 4.0, 4.0), (2, 1.0, 3.0)])
     assert mean.bleu_range == [(2, 10.0, 30.0)]
     assert mean_curves("x", runs[:1]).nll_range == []
+
+
+def test_a_figure_is_drawn_below_a_notebook_of_another_environment(tmp_path, monkeypatch):
+    """The environment of `!mtkit run` in a cell names a package of the notebook, which matplotlib would import."""
+    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "matplotlib_inline" else object())
+    with figure_module.figure_file(tmp_path / "a.png", width=2, height=2):
+        assert "MPLBACKEND" not in os.environ
