@@ -27,7 +27,7 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Train": ("training", ("train", "finetune", "watch", "checkpoints", "average", "study")),
     "Translate": ("translation", ("translate", "score")),
     "Evaluate": ("evaluation", ("evaluate", "compare", "bench", "reproduce")),
-    "Inspect": ("inspection", ("keys", "describe", "plot", "attention", "nearest", "doctor")),
+    "Inspect": ("inspection", ("keys", "describe", "report", "plot", "attention", "nearest", "doctor")),
     "Deploy": ("deployment", ("compress", "export", "import", "push", "serve")),
 }
 COMMANDS = {name: folder for folder, names in SECTIONS.values() for name in names}
@@ -212,6 +212,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "bench": ("mtkit bench runs/en-de input.en --compute-type float32 --compute-type int8",),
     "reproduce": ("mtkit reproduce --list",),
     "keys": ("mtkit keys training",),
+    "report": ("mtkit report runs/en-de runs/larger --html report.html", "mtkit report runs/en-de --format latex"),
     "describe": ("mtkit describe quickstart --compare runs/en-de",),
     "plot": (
         "mtkit plot runs/en-de -o curves.png",

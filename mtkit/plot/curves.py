@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,20 @@ def read_curves(log: Path, label: str) -> LearningCurves:
     if not (curves.loss or curves.nll or curves.bleu):
         raise DataError(f"{log}: nothing to draw yet: no update was logged")
     return curves
+
+
+def mean_curves(label: str, runs: Sequence[LearningCurves]) -> LearningCurves:
+    """Mean and range of the validation curves, at the updates that all runs have."""
+    (nll, nll_range), (bleu, bleu_range) = (_mean([getattr(run, name) for run in runs]) for name in ("nll", "bleu"))
+    return LearningCurves(label, nll=nll, bleu=bleu, nll_range=nll_range, bleu_range=bleu_range)
+
+
+def _mean(lines: Sequence[Points]) -> tuple[Points, Ranges]:
+    values = [dict(line) for line in lines]
+    updates = sorted(set.intersection(*map(set, values))) if values else []
+    at = {update: [each[update] for each in values] for update in updates}
+    ranges = [(update, min(each), max(each)) for update, each in at.items() if len(each) > 1]
+    return [(update, statistics.fmean(each)) for update, each in at.items()], ranges
 
 
 def plot_curves(runs: Sequence[Path], path: Path) -> None:

@@ -141,11 +141,11 @@ def curves(title: str, content: Sequence[Curve], *, x: str, y: str) -> str:
     def place(point: tuple[float, float]) -> str:
         across = (point[0] - x_ticks[0]) / (x_ticks[-1] - x_ticks[0])
         up = (point[1] - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
-        return f"{_LEFT + across * (_WIDTH - _LEFT - 14):.1f},{_HEIGHT - _BOTTOM - up * (_HEIGHT - _TOP - _BOTTOM):.1f}"
+        return f"{_LEFT + across * (_WIDTH - _LEFT - 24):.1f},{_HEIGHT - _BOTTOM - up * (_HEIGHT - _TOP - _BOTTOM):.1f}"
 
     drawn = ""
     for value in y_ticks:
-        (left, height), right = place((x_ticks[0], value)).split(","), _WIDTH - 14
+        (left, height), right = place((x_ticks[0], value)).split(","), _WIDTH - 24
         drawn += f'<line class="grid" x1="{left}" x2="{right}" y1="{height}" y2="{height}"/>'
         drawn += f'<text x="{_LEFT - 7}" y="{height}" dy="4" text-anchor="end">{value:,.6g}</text>'
     for value in x_ticks:

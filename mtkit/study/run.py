@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from mtkit.errors import DataError, MissingInputError
 from mtkit.io.files import translate_write_errors, write_json, write_text
 from mtkit.io.lock import RunLock
 from mtkit.pipeline.estimate import TrainingEstimate, estimate_training
-from mtkit.plot.curves import LearningCurves, Points, Ranges, draw_curves, read_curves
+from mtkit.plot.curves import LearningCurves, draw_curves, mean_curves, read_curves
 from mtkit.plot.figure import BleuByLength, LengthGroup, draw_bleu_by_length, is_installed
 from mtkit.study.jobs import DeviceSlot, prepare_runs, run_jobs
 from mtkit.study.load import Study
@@ -199,20 +198,6 @@ def _curves_of_runs(row: VariantRow) -> list[LearningCurves]:
         except DataError:  # a run that has only just started
             continue
     return [each for each in curves if each.nll]
-
-
-def mean_curves(label: str, runs: Sequence[LearningCurves]) -> LearningCurves:
-    """Mean and range of the validation curves, at the updates that all runs have."""
-    (nll, nll_range), (bleu, bleu_range) = (_mean([getattr(run, name) for run in runs]) for name in ("nll", "bleu"))
-    return LearningCurves(label, nll=nll, bleu=bleu, nll_range=nll_range, bleu_range=bleu_range)
-
-
-def _mean(lines: Sequence[Points]) -> tuple[Points, Ranges]:
-    values = [dict(line) for line in lines]
-    updates = sorted(set.intersection(*map(set, values))) if values else []
-    at = {update: [each[update] for each in values] for update in updates}
-    ranges = [(update, min(each), max(each)) for update, each in at.items() if len(each) > 1]
-    return [(update, statistics.fmean(each)) for update, each in at.items()], ranges
 
 
 def plot_bleu_by_length(results: StudyResults, path: Path) -> bool:

@@ -15,6 +15,7 @@ from mtkit.cli import entry
 from mtkit.plot.page import Curve, curves, page
 from tests.e2e.serve.conftest import ROOT
 from tests.interop.make_rooms import room
+from tests.toy.runs import run, write_all
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -60,3 +61,14 @@ def test_curves(tmp_path: Path) -> None:
     ]
     (tmp_path / "curves.html").write_text(page(HOSTILE[1], [curves("Loss", content, x="updates", y=HOSTILE[2])]))
     assert problems_of(tmp_path / "curves.html", tmp_path) == {}
+
+
+def test_report_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_all(tmp_path)
+    for name in ("test.en", "test.de"):
+        lines = (tmp_path / name).read_text().split("\n")[:-1]
+        (tmp_path / name).write_text("".join(f"{line} {HOSTILE[n % 4]}\n" for n, line in enumerate(lines)))
+    run(tmp_path, kind="transformer")
+    monkeypatch.chdir(tmp_path)
+    assert entry.execute(["report", "run", "--html", "report.html"]) == 0
+    assert problems_of(tmp_path / "report.html", tmp_path) == {}
