@@ -255,7 +255,7 @@ def is_recipe_of_text(command: str, words: list[str], options: Iterable[object])
     """Return whether `ParallelText` is a recipe.
 
     Args:
-        options: values of --src-lang, --tgt-lang, --valid and --test.
+        options: values of --src-lang, --tgt-lang, --valid, --test and --encoding.
 
     Raises:
         UsageError: it is a recipe, and one of the options is given.
@@ -264,9 +264,7 @@ def is_recipe_of_text(command: str, words: list[str], options: Iterable[object])
 
     is_recipe = Path(words[0]).suffix in RECIPE_SUFFIXES or words[0] in builtin_files("recipe")
     if is_recipe and any(options):
-        raise UsageError(
-            f"{command}: a recipe names its languages and sets; omit --src-lang, --tgt-lang, --valid and --test"
-        )
+        raise UsageError(f"{command}: a recipe names its languages and sets; omit --src-lang to --encoding")
     return is_recipe
 
 

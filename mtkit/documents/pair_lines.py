@@ -143,17 +143,19 @@ class PairLines:
             pairs = read_pairs(self.name, src_lang=src_lang, tgt_lang=tgt_lang, encoding=self.encoding, report=report)
             count = write_pairs(((src, tgt) for _, src, tgt in pairs), folder / SOURCE, folder / TARGET)
             if not count:
-                raise DataError(f"{self.name}: {no_pairs(self.langs)}")
+                raise DataError(no_pairs(self.name, self.langs))
             files = {name: hash_file(folder / name) for name in (SOURCE, TARGET)}
             write_record(folder / RECORD, {"inputs": inputs, "pairs": count, "files": files})
         report(in_current_folder(f"{name}: {count_of(count, 'pair')} in {self.folder}"))
 
 
-def no_pairs(langs: tuple[str, str]) -> str:
+def no_pairs(name: Path, langs: tuple[str, str]) -> str:
     """The words of an error: a document has no pair of two languages, each of which may be empty."""
+    path, sides = split_name(name)
+    langs = sides or langs
     of_langs = f" of {langs[0]} and {langs[1]}" if all(langs) else ""
-    remedy = "check the languages of the file" if of_langs else "state its languages with --src-lang and --tgt-lang"
-    return f"no pair{of_langs}; {remedy}, or name those of its sides (FILE#SRC,TGT), and see that no text is empty"
+    remedy = "check its languages" if of_langs else "state its languages with --src-lang and --tgt-lang"
+    return f"{path}: no pair{of_langs}; {remedy}, or name its sides (FILE#SRC,TGT), and see that no text is empty"
 
 
 def write_pairs(pairs: Iterable[tuple[str, str]], src: Path, tgt: Path) -> int:

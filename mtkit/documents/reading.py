@@ -18,7 +18,7 @@ from mtkit.text.language import language_code
 if TYPE_CHECKING:
     from mtkit.documents.format import DocumentFormat
 
-_CONVERT = "convert the file, for example with iconv, or name its encoding by --encoding"
+_CONVERT = "convert the file, for example with iconv, or name its encoding (--encoding, or encoding in a recipe)"
 MAX_STRETCH = 1 << 26  # characters; longer ones are refused, so that memory is bounded
 
 
@@ -268,7 +268,7 @@ class DocumentSource:
         except LookupError as error:
             raise DataError(
                 f"{self.name}: the encoding {str(error.args[0])[:40]} is unknown; convert the file to UTF-8, or name "
-                "its encoding by --encoding"
+                "its encoding (--encoding, or encoding in a recipe)"
             ) from error
         languages = self.form.guessed_languages()
         if not languages or survey().is_utf8 or (guess := guess_encoding(survey().sample, languages)) is None:

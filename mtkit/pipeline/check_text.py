@@ -35,7 +35,9 @@ Pair = tuple[Path, Path]
 STDIN = Path("-")
 
 
-def check_files(names: Sequence[Path], langs: Langs, held_out: Sequence[Pair], notify: Report) -> CheckReport:
+def check_files(
+    names: Sequence[Path], langs: Langs, held_out: Sequence[Pair], notify: Report, encoding: str | None = None
+) -> CheckReport:
     """Check a parallel text; arguments and errors as `open_text`.
 
     Args:
@@ -44,22 +46,25 @@ def check_files(names: Sequence[Path], langs: Langs, held_out: Sequence[Pair], n
     Raises:
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `TextCheck` and `read_pairs`.
     """
-    return TextCheck(open_text(names, langs, notify), held_out_text(held_out))()
+    return TextCheck(open_text(names, langs, notify, encoding), held_out_text(held_out))()
 
 
-def open_text(names: Sequence[Path], langs: Langs, notify: Report) -> ParallelInput:
+def open_text(names: Sequence[Path], langs: Langs, notify: Report, encoding: str | None = None) -> ParallelInput:
     """Two files of lines; or parallel text of one or more names (see documents/pairs.py), of which - is TSV on stdin.
 
     Args:
         langs: stated languages; a TMX document needs both, and so does the common beginning of two files of lines.
         notify: receives the sentence that an encoding was guessed.
+        encoding: of documents; None: as they declare.
 
     Raises:
         UsageError: a document has no pairs of these languages, or cannot have any; or stdin is named twice.
         DataError, MissingInputError, ReadWriteError: as `read_pairs` and `check_line_counts`.
     """
     codes = (langs[0] or "", langs[1] or "")
-    if len(names) == 2 and not all(each == STDIN or is_parallel(each, codes) for each in names):
+    if len(names) == 2 and not any(each == STDIN or is_parallel(each, codes) for each in names):
+        if encoding is not None:
+            raise UsageError("--encoding: is of a document with both sides; convert files of lines with iconv")
         for path in names:
             require_regular_file(path)
         return ParallelInput.of_files(names[0], names[1], langs)
@@ -70,9 +75,9 @@ def open_text(names: Sequence[Path], langs: Langs, notify: Report) -> ParallelIn
         if (files := line_files(name, codes)) is not None:
             parts.append(ParallelInput.of_files(*files, split_name(name)[1] or langs))
         elif name == STDIN:
-            parts.append(_stdin(langs, notify))
+            parts.append(_stdin(langs, notify, encoding))
         else:
-            parts += [_document(each, langs, notify) for each in documents(name)]
+            parts += [_document(each, langs, notify, encoding) for each in documents(name)]
     if len(parts) == 1:
         return parts[0]
     for part in parts:
@@ -82,13 +87,13 @@ def open_text(names: Sequence[Path], langs: Langs, notify: Report) -> ParallelIn
     return JoinedInput.of_parts(f"{names[0]}{others}", parts)
 
 
-def _stdin(langs: Langs, notify: Report) -> ParallelInput:
+def _stdin(langs: Langs, notify: Report, encoding: str | None) -> ParallelInput:
     """TSV on stdin, in a temporary file, since it is read several times."""
     folder = TemporaryDirectory(prefix="mtkit-")
     path = Path(folder.name) / "stdin.tsv"
     with translate_write_errors(path), path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
-    text = _document(path, langs, notify)
+    text = _document(path, langs, notify, encoding)
     text.resources = folder
     text.names = "stdin", "stdin"
     return text
@@ -132,7 +137,7 @@ def _document(path: Path, langs: Langs, notify: Report, encoding: str | None = N
             record_characters(tgt.replace("\n", " "), "tgt", number, record)
             yield src, tgt
         if not numbers:
-            raise UsageError(f"{path}: {no_pairs((src_lang, tgt_lang))}")
+            raise UsageError(no_pairs(path, (src_lang, tgt_lang)))
 
     file = split_name(path)[0]
     return ParallelInput((str(file), str(file)), read, langs, numbers, paths=(file,))

@@ -18,7 +18,12 @@ from mtkit.translate.load import load_scorer
 
 
 def clean_files(
-    names: Sequence[Path], langs: Langs, held_out: Sequence[Pair], output: Path, notify: Report
+    names: Sequence[Path],
+    langs: Langs,
+    held_out: Sequence[Pair],
+    output: Path,
+    notify: Report,
+    encoding: str | None = None,
 ) -> CleanReport:
     """Clean a parallel text by the default filters; arguments and errors as `open_text`.
 
@@ -31,7 +36,9 @@ def clean_files(
         DataError, MissingInputError, ReadWriteError, MissingExtraError: as `TextCleaner`.
     """
     _require_new_folder(output)
-    cleaner = TextCleaner(open_text(names, langs, notify), default_filters(), Context(held_out=held_out_text(held_out)))
+    cleaner = TextCleaner(
+        open_text(names, langs, notify, encoding), default_filters(), Context(held_out=held_out_text(held_out))
+    )
     with atomic_folder(output) as folder:
         return cleaner.write(cleaner.judge(), folder)
 

@@ -352,7 +352,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(mtkit, tmp_path: Path, bas
         ("wide.xlsx", 65, "sheet 'Sheet': the cells A1:XFD1048576 are merged"),
         ("cut.tmx", 65, "cut.tmx:61: not well-formed XML"),
         ("entity.tmx", 65, "declares the entity a"),
-        ("french.tmx", 65, "french.tmx: no pair of en and de; check the languages of the file"),
+        ("french.tmx", 65, "french.tmx: no pair of en and de; check its languages"),
         ("few.tmx", 65, "20 pairs are too few"),
         ("book.xlsx", 65, "book.xlsx: not an XLSX workbook"),
         ("merged.xlsx", 65, "sheet 'Sheet': the cells A3:A4 are merged; unmerge them"),

@@ -118,7 +118,7 @@ def test_languages_of_a_document_are_those_of_the_corpus_unless_stated() -> None
         (["corpus.train=[{pairs: train.tmx, src: train.en}]"], "corpus.train.0.pairs: no such key"),
         (["corpus.train=[{pairs: toy.docx}]"], "toy.docx: a document without pairs"),
         (["corpus.train=[{pairs: 'valid.tsv#en,fr'}]"], "the header has no column 'fr'; it has en, de"),
-        (["corpus.train=[{pairs: train.tmx}]", "corpus.src_lang=fr"], "no pair of fr and de; check the languages"),
+        (["corpus.train=[{pairs: train.tmx}]", "corpus.src_lang=fr"], "no pair of fr and de; check its languages"),
         (["corpus.train=[{pairs: valid.tsv, encoding: nosuch}]"], "encoding nosuch: unknown"),
         (
             [
@@ -171,6 +171,8 @@ def test_new_and_run_of_a_document(folder: Path, capsys: pytest.CaptureFixture[s
     ("words", "message"),
     [
         (["new", "a.tmx"], "a.tmx: no pair; state its languages with --src-lang and --tgt-lang"),
+        (["new", "a.tmx#en,fr"], "a.tmx: no pair of en and fr; check its languages"),
+        (["check", "train.en", "a.tmx"], "train.en: one text; give a source and its translation"),
         (["new", "a.tmx", "a.tmx", "a.tmx"], "new: 3 texts; give a source and its translation"),
         (["new", "a.tmx#en,de", "--docid", "train.en"], "--docid: names the documents of lines, and a.tmx"),
         (["new", "train.en", "train.de", "--encoding", "cp1252"], "--encoding: is of a document with both sides"),

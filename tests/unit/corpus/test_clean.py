@@ -201,11 +201,11 @@ def test_a_pair_with_one_fault_on_both_sides_is_named_once(tmp_path: Path) -> No
 
 
 def test_inputs_named_like_the_files_of_the_result(tmp_path: Path) -> None:
-    paths = tmp_path / "rejected.jsonl", tmp_path / "report.json.gz"
+    paths = tmp_path / "a.txt", tmp_path / "report.json.gz"
     for path in paths:
         path.write_bytes(b"one\n\n")
     clean_files(paths, (None, None), [], tmp_path / "clean", print)
-    assert (tmp_path / "clean" / "rejected.jsonl.src").read_bytes() == b"one\n"
+    assert (tmp_path / "clean" / "a.txt.src").read_bytes() == b"one\n"
     assert (tmp_path / "clean" / "report.json.tgt").read_bytes() == b"one\n"
     assert [each["line"] for each in json_lines(tmp_path / "clean" / "rejected.jsonl")] == [2]
 

@@ -147,7 +147,7 @@ def test_other_documents_are_refused_with_the_option(suffix: str, tmp_path: Path
     source = tmp_path / f"a.{suffix}"
     content = {"json": '{"a": "é"}', "po": 'msgid "é"\nmsgstr ""\n', "vtt": "WEBVTT\n\n00:01.000 --> 00:02.000\né\n"}
     source.write_bytes(content.get(suffix, "<p>é</p>").encode("latin-1"))
-    with pytest.raises(DataError, match=r"a byte that is not utf-8; .* or name its encoding by --encoding"):
+    with pytest.raises(DataError, match=r"a byte that is not utf-8; .* or name its encoding \(--encoding, "):
         stated(source, tmp_path / "out", None)
     stated(source, tmp_path / "out", "latin-1")
     assert "É".encode("latin-1") in (tmp_path / "out").read_bytes()

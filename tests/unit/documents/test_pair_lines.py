@@ -197,7 +197,7 @@ def test_two_files_of_lines_by_the_beginning_of_their_names(tmp_path: Path, suff
     [
         ("a.tmx", tmx(ROWS)[:150], DataError, "a.tmx:2: not well-formed XML"),
         ("a.tmx", '<!DOCTYPE x [<!ENTITY a "b">]>' + tmx(ROWS), DataError, "declares the entity a"),
-        ("a.tmx", tmx(ROWS, ("en", "fr")), DataError, "a.tmx: no pair of en and de; check the languages"),
+        ("a.tmx", tmx(ROWS, ("en", "fr")), DataError, "a.tmx: no pair of en and de; check its languages"),
         ("a.tmx", "<xliff/>", DataError, "the outermost element is xliff, not tmx"),
         ("a.tsv#en,fr", "en\tde\na\tb\n", DataError, "the header has no column 'fr'; it has en, de"),
         ("a.tsv", "en\tde\n", DataError, "a.tsv: no pair of en and de"),

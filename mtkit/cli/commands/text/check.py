@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mtkit.cli.commands.translation.options import Encoding
 from mtkit.cli.options import (
     HeldOutTest,
     HeldOutValid,
@@ -33,6 +34,7 @@ def check(
         ),
     ] = None,
     run_dir: RunDir = None,
+    encoding: Encoding = None,
     json: JsonFile = None,
 ) -> None:
     """Look for faults in parallel text and say where they are.
@@ -45,7 +47,7 @@ def check(
     from mtkit.errors import UsageError
 
     files = [Path(word) for word in words]
-    is_recipe = is_recipe_of_text("check", words, (src_lang, tgt_lang, valid, test))
+    is_recipe = is_recipe_of_text("check", words, (src_lang, tgt_lang, valid, test, encoding))
     if preview is not None and not is_recipe:
         raise UsageError("check: --preview shows the training data of a recipe; name one, such as that of mtkit new")
     forbid_overwriting_input("check", json, files)
@@ -69,7 +71,7 @@ def check(
         reports = list(check_recipe(recipe.corpus, notify))
     else:
         held_out = [each for each in (valid, test) if each is not None]
-        reports = [check_files(files, (src_lang, tgt_lang), held_out, notify)]
+        reports = [check_files(files, (src_lang, tgt_lang), held_out, notify, encoding)]
     lines = [line for report in reports for line in report.lines()]
     print_results([], notes=lines, content=[report.as_json() for report in reports], json_file=json)
     if count := sum(report.num_errors for report in reports):

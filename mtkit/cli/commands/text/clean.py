@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mtkit.cli.commands.translation.options import Encoding
 from mtkit.cli.options import (
     HeldOutTest,
     HeldOutValid,
@@ -29,6 +30,7 @@ def clean(
     tgt_lang: TgtLang = None,
     valid: HeldOutValid = None,
     test: HeldOutTest = None,
+    encoding: Encoding = None,
     json: JsonFile = None,
 ) -> None:
     """Remove faulty pairs from parallel text.
@@ -38,7 +40,7 @@ def clean(
     is cleaned, by the filters of corpus.filters.
     """
     files = [Path(word) for word in words]
-    is_recipe = is_recipe_of_text("clean", words, (src_lang, tgt_lang, valid, test))
+    is_recipe = is_recipe_of_text("clean", words, (src_lang, tgt_lang, valid, test, encoding))
     forbid_overwriting_input("clean", json, files)
 
     from mtkit.cli.printing import print_notes, print_results
@@ -54,6 +56,6 @@ def clean(
         reports = list(clean_recipe(recipe.corpus, output, notify))
     else:
         held_out = [each for each in (valid, test) if each is not None]
-        reports = [clean_files(files, (src_lang, tgt_lang), held_out, output, notify)]
+        reports = [clean_files(files, (src_lang, tgt_lang), held_out, output, notify, encoding)]
     lines = [line for report in reports for line in report.lines()]
     print_results([], notes=lines, content=[report.as_json() for report in reports], json_file=json)
