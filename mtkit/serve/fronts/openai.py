@@ -106,9 +106,13 @@ class OpenAI(Front):
         pairs = [(source, target) for source, targets in registry.targets.items() for target in targets]
         models: dict[str, tuple[str, str, str | None]] = {f"{src}-{tgt}": (src, tgt, None) for src, tgt in pairs}
         models |= {f"{AUTO}-{tgt}": (AUTO, tgt, None) for _, tgt in pairs}
-        for (src, tgt), hops in registry.directions.items():
-            models |= {f"{src}-{tgt}/{hop.name}": (src, tgt, hop.name) for hop in hops if len(hops) > 1}
-        return models
+        pairs = [(src, tgt) for src, tgt, _ in self._served()]
+        served = [each for each in self._served() if pairs.count(each[:2]) > 1]
+        return models | {f"{src}-{tgt}/{name}": (src, tgt, name) for src, tgt, name in served}
+
+    def _served(self) -> list[tuple[str, str, str]]:
+        """Source, target and name of each model."""
+        return [(*pair, hop.name) for pair, hops in self._service.registry.directions.items() for hop in hops]
 
     async def list_models(self, request: Request) -> Response:
         """Directions and models."""
@@ -122,6 +126,9 @@ class OpenAI(Front):
         if unknown := fields.names - _NAMES:
             raise RequestError(400, f"{min(unknown)[:40]}: no parameter of a translation")
         name, text, models = fields.text("model"), _last_text(fields), self._models()
+        alone = [each for each in self._served() if each[2] == name]  # the name of a model of one direction will do
+        if len(alone) == 1:
+            models.setdefault(name, alone[0])
         if name not in models:
             raise RequestError(404, f"model: {name[:80]!r} is not one of {', '.join(models)}")
         source, target, model = models[name]

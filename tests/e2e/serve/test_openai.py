@@ -51,6 +51,7 @@ def test_models_are_directions(server: Server) -> None:
     texts = {name: ask(server, model=name).json()["choices"][0]["message"]["content"] for name in models}
     named = server.translate(q=TEXT, model="special").json()["translatedText"]
     assert texts["en-de/special"] == named != texts["en-de"] == texts["auto-de"]
+    assert ask(server, model="special").json()["choices"][0]["message"]["content"] == named
     assert texts["en-fr"] == server.translate(q=TEXT, target="fr").json()["translatedText"]
 
 
