@@ -149,6 +149,18 @@ class PairLines:
         report(in_current_folder(f"{name}: {count_of(count, 'pair')} in {self.folder}"))
 
 
+def text_files(name: Path, report: Report = ignore) -> list[Path]:
+    """The files of lines that a name stands for: source and target of parallel text, or the file of this name.
+
+    Errors as `PairLines.extract`.
+    """
+    if not is_parallel(name):
+        return [name]
+    lines = PairLines(name)
+    lines.extract(report)
+    return list(lines.files)
+
+
 def no_pairs(name: Path, langs: tuple[str, str]) -> str:
     """The words of an error: a document has no pair of two languages, each of which may be empty."""
     path, sides = split_name(name)

@@ -292,3 +292,21 @@ def test_a_recipe_of_documents_is_checked_and_cleaned(folder: Path, capsys: pyte
 def test_validate_recipe_keeps_documents(folder: Path) -> None:
     recipe = load_recipe("toy.yaml", PAIRS)
     assert validate_recipe(recipe) == recipe
+
+
+def test_a_side_of_a_document_as_one_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--vocab-size", "112", "--model-type", "word"]
+    assert mtkit(capsys, "train-bpe", "train.en", "train.de", *options, "-o", "lines")[0] == 0
+    assert mtkit(capsys, "train-bpe", "train.tmx#en,de", *options, "-o", "document")[0] == 0
+    assert (folder / "document.model").read_bytes() == (folder / "lines.model").read_bytes()
+    for name, more in (("out", []), ("forward", ["--forward"])):
+        command = ["backtranslate", "valid.tsv#en,de", "--teacher-command", "sed s/^/x/", "-o", name]
+        assert mtkit(capsys, *command, *more)[0] == 0
+    assert (folder / "out" / "target.txt").read_text() == (folder / "valid.de").read_text()
+    assert (folder / "forward" / "source.txt").read_text() == (folder / "valid.en").read_text()
+    (folder / "hyps").write_text((folder / "valid.de").read_text())
+    _, out, _ = mtkit(capsys, "evaluate", "hyps", "--ref", "valid.tsv#en,de", "--src", "valid.tsv#en,de")
+    assert mtkit(capsys, "evaluate", "hyps", "--ref", "valid.de", "--src", "valid.en")[1] == out
+    code, _, err = mtkit(capsys, "evaluate", "hyps", "--ref", "train.tmx")
+    assert code == 65
+    assert "train.tmx: no pair; state its languages" in err

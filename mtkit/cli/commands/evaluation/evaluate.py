@@ -182,10 +182,16 @@ class SystemTexts:
 
 
 def read_systems(command: str, hyps: Sequence[Path], ref: Sequence[Path], src: Path | None) -> SystemTexts:
-    """Read the files of a comparison; errors as `read_texts`, and UsageError for a file that is given twice."""
+    """Read the files of a comparison; of a document with both sides, references are the target.
+
+    Errors as `read_texts` and `text_files`, and UsageError for a file that is given twice.
+    """
     from mtkit.cli.input import read_input_lines
+    from mtkit.documents.pair_lines import text_files
     from mtkit.evaluation.score import read_texts
 
+    ref = [text_files(each)[-1] for each in ref]
+    src = None if src is None else text_files(src)[0]
     for files in (hyps, ref):
         forbid_repeated(command, files)
     texts = read_texts(hyps, ref, src, read_input_lines)

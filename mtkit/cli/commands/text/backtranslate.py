@@ -41,7 +41,8 @@ def backtranslate(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="[MODEL] TEXT", help="Model folder or run folder (none with --teacher-command), and a text file."
+            metavar="[MODEL] TEXT",
+            help="Model folder or run folder (none with --teacher-command), and a text file, or FILE.tmx#SRC,TGT.",
         ),
     ],
     output: Annotated[
@@ -112,7 +113,6 @@ def backtranslate(
         raise UsageError(
             "backtranslate: give MODEL and TEXT; or TEXT alone, with one of --teacher-command and --teacher-url"
         )
-    text = Path(words[-1])
     before = parse_prefix(tag, prefix, src_lang, tgt_lang)
     seed_of_search = None if noise and sample is None else seed
     search = SearchOptions(
@@ -136,10 +136,10 @@ def backtranslate(
     }
     if wrong := [name for name, is_wrong in unused.items() if is_wrong]:
         raise UsageError(f"backtranslate: {wrong[0]}: has no effect here; omit it (mtkit backtranslate --help)")
-    require_regular_file(text)
 
     from mtkit.cli.printing import is_terminal, print_notes, print_results, terminal
     from mtkit.corpus.config import SOURCE, TARGET
+    from mtkit.documents.pair_lines import text_files
     from mtkit.model_folder.folder import find_model, read_metadata
     from mtkit.pipeline.synthetic_text import SyntheticText, prefix_between
     from mtkit.text.lines import count_lines
@@ -148,6 +148,8 @@ def backtranslate(
     from mtkit.translate.teachers import CommandTeacher
     from mtkit.translate.translation import TranslationOptions
 
+    text = text_files(Path(words[-1]), lambda note: print_notes([note]))[0 if forward else -1]
+    require_regular_file(text)
     timeout = {} if teacher_timeout is None else {"timeout": teacher_timeout}
     load = partial(TranslatorSpec, compute_type=compute_type, device=device, threads=threads)
     teacher: AnyTeacher

@@ -58,8 +58,8 @@ def train_bpe(
     """Train a subword tokenizer.
 
     Give either text files with --vocab-size and -o, or --recipe RECIPE. Files may be of several languages, as in
-    train.de train.en; fertility and unknown tokens are reported for each. With --sweep, -o is optional and each model
-    is written to PREFIX.SIZE.model.
+    train.de train.en, or have both sides, as train.tmx#de,en; fertility and unknown tokens are reported for each. With
+    --sweep, -o is optional and each model is written to PREFIX.SIZE.model.
     """
     from mtkit.errors import UsageError
 
@@ -103,7 +103,11 @@ def train_bpe(
         )
     sizes = sorted({int(word) for word in words})
     config = _config(model_type or "bpe", min_frequency or 1, pad_to_multiple_of or 1)
-    paths = [Path(file) for file in files]
+
+    from mtkit.cli.printing import print_notes
+    from mtkit.documents.pair_lines import text_files
+
+    paths = [path for file in files for path in text_files(Path(file), lambda text: print_notes([text]))]
     forbid_repeated("train-bpe", paths)
     for size in sizes:
         if output is None:  # a sweep that writes nothing
