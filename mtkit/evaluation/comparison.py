@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -13,8 +13,17 @@ from numpy.typing import NDArray
 
 from mtkit.display import Table, count_of
 from mtkit.errors import DataError
-from mtkit.evaluation.config import DEFAULT_METRICS, METRICS, REPORTED, MetricName, ReportOptions
-from mtkit.evaluation.metrics import choose_metrics
+from mtkit.evaluation.config import (
+    DEFAULT_METRICS,
+    METRICS,
+    REPORTED,
+    MetricName,
+    ReportOptions,
+    format_score,
+    heading_of,
+    key_of,
+)
+from mtkit.evaluation.metrics import ExternalMetric, Metric, choose_metrics
 from mtkit.evaluation.ngrams import no_garbage_collection
 from mtkit.evaluation.plausibility import implausible_inputs
 from mtkit.evaluation.resampling import (
@@ -60,14 +69,17 @@ class Comparison:
         first, *others = self.scores
         for system, (metric, score) in itertools.product(others, self.scores[first].values.items()):
             loss = score.value - self.scores[system].values[metric].value
+            loss = loss if score.higher_is_better else -loss
             p_value = self.p_values["randomisation"][metric][system]
-            yield system, metric, loss if REPORTED[metric].higher_is_better else -loss, p_value
+            yield system, metric, loss, p_value
 
     def line_scores(self) -> dict[str, dict[str, list[float]]]:
         """Scores of each line by system and metric, in percent with two digits."""
         return {
             system: {
-                METRICS[metric].key: [round(score, 2) for score in of_systems[system].line_scores()]
+                key_of(metric): [
+                    round(score, 2 if metric in METRICS else 6) for score in of_systems[system].line_scores()
+                ]
                 for metric, of_systems in self.segments.items()
             }
             for system in self.scores
@@ -81,7 +93,7 @@ class Comparison:
         best: dict[str, set[str]] = {}
         for metric in first.values:
             values = {name: scores.values[metric].value for name, scores in self.scores.items()}
-            value = max(values.values()) if REPORTED[metric].higher_is_better else min(values.values())
+            value = max(values.values()) if first.values[metric].higher_is_better else min(values.values())
             best[metric] = {name for name in values if values[name] == value}
         return best
 
@@ -126,6 +138,7 @@ def compare(
     src: Sequence[str] | None = None,
     intervals: bool = True,
     groups: Mapping[str, Sequence[int]] | None = None,
+    external: Sequence[ExternalMetric] = (),
 ) -> Comparison:
     """Score systems against the same references.
 
@@ -139,6 +152,7 @@ def compare(
         src: as for `score`.
         intervals: compute 95% intervals, and for several systems the paired tests.
         groups: segments of each group to score separately, such as those of `by_length` and `by_document`.
+        external: metrics of other programs, with the numbers of the systems in their order.
 
     Raises:
         DataError: as `score`, or no metric suits the script of the references.
@@ -147,10 +161,13 @@ def compare(
     for lines in hyps.values():
         check_counts(len(lines), [len(ref) for ref in refs])
     choice = choose_metrics(refs, metrics, tgt_lang=tgt_lang, tokenize=tokenize, lowercase=lowercase)
-    if not choice.metrics:
+    chosen: dict[str, Metric] = {**choice.metrics, **{each.name: each for each in external}}
+    is_better_higher = {name: METRICS[name].higher_is_better for name in choice.metrics}
+    is_better_higher |= {each.name: each.higher_is_better for each in external}
+    if not chosen:
         raise DataError("; ".join(choice.notes))
     statistics: dict[MetricName, dict[str, SegmentStatistics]] = {}
-    for name, metric in choice.metrics.items():
+    for name, metric in chosen.items():
         of_systems = (SegmentStatistics(metric, values) for values in metric.statistics([*hyps.values()], refs))
         statistics[name] = dict(zip(hyps, of_systems, strict=True))
     samples: dict[tuple[MetricName, str], NDArray[np.float64]] = {}
@@ -161,13 +178,10 @@ def compare(
     scores: dict[str, Scores] = {}
     for system, lines in hyps.items():
         values: dict[MetricName, Score] = {}
-        for name, metric in choice.metrics.items():
-            value = statistics[name][system].score()
-            if intervals:
-                bounds = Interval(*interval(samples[name, system]))
-                values[name] = Score(value, metric.signature(NUM_SAMPLES, SEED), bounds)
-            else:
-                values[name] = Score(value, metric.signature())
+        for name, metric in chosen.items():
+            signature = metric.signature(NUM_SAMPLES, SEED) if intervals else metric.signature()
+            bounds = Interval(*interval(samples[name, system])) if intervals else None
+            values[name] = Score(statistics[name][system].score(), signature, bounds, is_better_higher[name])
         notes = [*choice.notes, *implausible_inputs(lines, refs, src), *sampled_warnings(lines, refs, choice)]
         if intervals and len(lines) < MIN_RESAMPLED:
             count = count_of(len(lines), "line")
@@ -179,7 +193,7 @@ def compare(
     for group, indices in (groups or {}).items():
         segments = np.unique(np.asarray(indices, dtype=np.int64))
         of_group = {
-            METRICS[name].key: {system: each.score(segments) for system, each in systems.items()}
+            key_of(name): {system: each.score(segments) for system, each in systems.items()}
             for name, systems in statistics.items()
         }
         scored_groups[group] = GroupScores(len(indices), of_group)
@@ -200,7 +214,7 @@ def _p_values(
     baseline, *others = next(iter(statistics.values()))
     by_test: dict[str, dict[str, dict[str, float]]] = {"bootstrap": {}, "randomisation": {}}
     for (name, each), system in itertools.product(statistics.items(), others):
-        key, first, other = METRICS[name].key, each[baseline], each[system]
+        key, first, other = key_of(name), each[baseline], each[system]
         by_test["randomisation"].setdefault(key, {})[system] = randomisation_p_value(first, other)
         by_test["bootstrap"].setdefault(key, {})[system] = paired_bootstrap_p_value(
             samples[name, baseline], samples[name, system], first.score() - other.score()
@@ -284,29 +298,34 @@ def score_table(
     """
     has_intervals = any(score.interval for scores in rows.values() for score in scores.values.values())
     cells = []
-    for key, (system, scores) in ((key, row) for key in REPORTED for row in rows.items()):
+    keys = _in_order(key for scores in rows.values() for key in scores.values)
+    for key, (system, scores) in itertools.product(keys, rows.items()):
         if (score := scores.values.get(key)) is None:
             continue
         star = "* " if system in best.get(key, ()) else ""
-        row = [REPORTED[key].heading, system, f"{star}{score.value:.2f}"]
+        row = [heading_of(key), system, f"{star}{format_score(key, score.value)}"]
         if has_intervals:
-            row.append(f"± {score.interval.margin:.2f}" if score.interval else "")  # around the score
+            row.append(f"± {format_score(key, score.interval.margin)}" if score.interval else "")  # around the score
         p_of_tests = (p_values[test].get(key, {}).get(system) for test in p_values)
         cells.append([*row, *("" if p is None else f"{p:.4f}" for p in p_of_tests)])
     headings = ["metric", label, "score", *(["95% interval"] if has_intervals else [])]
     return Table([*headings, *(f"p ({test})" for test in p_values)], cells, text=("metric", label))
 
 
+def _in_order(keys: Iterable[str]) -> list[str]:
+    """Keys of scores once, in the order of reports; external metrics last."""
+    found = dict.fromkeys(keys)
+    return [*(key for key in REPORTED if key in found), *(key for key in found if key not in REPORTED)]
+
+
 def group_table(groups: Mapping[str, GroupScores], *, title: str | None = None) -> Table:
     """One row for each group of segments, one column for each metric and system."""
     first = next(iter(groups.values()))
-    columns = [(metric, system) for metric in REPORTED for system in first.scores.get(metric, ())]
+    columns = [(metric, system) for metric in _in_order(first.scores) for system in first.scores[metric]]
     is_single = len({system for _, system in columns}) == 1
-    names = [
-        REPORTED[metric].heading if is_single else f"{REPORTED[metric].heading} {system}" for metric, system in columns
-    ]
+    names = [heading_of(metric) if is_single else f"{heading_of(metric)} {system}" for metric, system in columns]
     rows = [
-        [name, f"{group.lines:,}", *(f"{group.scores[metric][system]:.2f}" for metric, system in columns)]
+        [name, f"{group.lines:,}", *(format_score(metric, group.scores[metric][system]) for metric, system in columns)]
         for name, group in groups.items()
     ]
     return Table(["group", "lines", *names], rows, text=("group",), title=title)
@@ -315,8 +334,6 @@ def group_table(groups: Mapping[str, GroupScores], *, title: str | None = None) 
 def signature_lines(rows: Mapping[str, Scores]) -> list[str]:
     """Each distinct signature once, after the name of its metric."""
     lines = [
-        f"{REPORTED[name].heading}: {score.signature}"
-        for scores in rows.values()
-        for name, score in scores.values.items()
+        f"{heading_of(name)}: {score.signature}" for scores in rows.values() for name, score in scores.values.items()
     ]
     return list(dict.fromkeys(lines))

@@ -57,6 +57,23 @@ METRICS: dict[str, MetricInfo] = {
 }
 REPORTED = {info.key: info for info in METRICS.values()}
 METRIC_NAMES = tuple(sorted(METRICS, key=lambda name: bool(METRICS[name].extra)))  # those for all installations first
+
+
+def key_of(name: str) -> str:
+    """The key in report.json of a metric; that of an external one is its name."""
+    return METRICS[name].key if name in METRICS else name
+
+
+def heading_of(key: str) -> str:
+    """The heading of a score; that of an external metric is its name."""
+    return REPORTED[key].heading if key in REPORTED else key
+
+
+def format_score(key: str, value: float) -> str:
+    """A score with two digits, or four where an external metric has numbers such as those of COMET, about 0 to 1."""
+    return f"{value:.4f}" if key not in REPORTED and abs(value) < 2 else f"{value:.2f}"
+
+
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
 if TYPE_CHECKING:
     MetricName = str

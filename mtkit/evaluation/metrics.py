@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -253,6 +253,36 @@ class EditRate(SacrebleuMetric):
             limit = f"TER: lines of more than {MAX_SHIFTED_WORDS} words"
             self.notes.append(f"{limit} are compared without shifts, which would take minutes")
         return values
+
+
+class ExternalMetric(Metric):
+    """The mean of the numbers that another program has given to each line.
+
+    Args:
+        name: in reports.
+        numbers: of each line, by system.
+        higher_is_better: whether the best system has the highest mean.
+        source: file or command that the numbers are from.
+    """
+
+    def __init__(
+        self, name: str, numbers: Mapping[str, Sequence[float]], *, higher_is_better: bool = True, source: str = ""
+    ) -> None:
+        self.notes = []
+        self.name, self.numbers, self.higher_is_better, self.source = name, numbers, higher_is_better, source
+
+    def statistics(self, systems: Sequence[Sequence[str]], refs: Sequence[Sequence[str]]) -> list[Array]:
+        """See Metric; [N, 2]: the number of each line, and 1."""
+        return [np.stack([np.array(each), np.ones(len(each))], axis=1) for each in self.numbers.values()]
+
+    def score(self, sums: list[float]) -> float:
+        """See Metric."""
+        return sums[0] / sums[1]
+
+    def signature(self, num_samples: int | None = None, seed: int = 0) -> str:
+        """See Metric."""
+        sampled = "" if num_samples is None else f"|bs:{num_samples}|seed:{seed}"
+        return f"mean of lines{sampled}|{'higher' if self.higher_is_better else 'lower'} is better|from:{self.source}"
 
 
 def _require_spaces(tokenizer: TokenizerChoice, heading: str, remark: str = "") -> None:

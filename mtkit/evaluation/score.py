@@ -12,7 +12,17 @@ from typing import Self
 
 from mtkit.display import Table, count_of
 from mtkit.errors import DataError
-from mtkit.evaluation.config import DEFAULT_METRICS, METRIC_NAMES, METRICS, REPORTED, EvaluationConfig, MetricName
+from mtkit.evaluation.config import (
+    DEFAULT_METRICS,
+    METRIC_NAMES,
+    METRICS,
+    REPORTED,
+    EvaluationConfig,
+    MetricName,
+    format_score,
+    heading_of,
+    key_of,
+)
 from mtkit.evaluation.metrics import MetricChoice, choose_metrics
 from mtkit.evaluation.plausibility import implausible_inputs, unexpected_languages
 from mtkit.evaluation.tokenizer_choice import SacrebleuTokenizer, choose_tokenizer, tokenizer_sensitivity
@@ -29,11 +39,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class Score:
-    """A score in percent, sacreBLEU's signature of its settings, and its interval if that was requested."""
+    """A score in percent (or of an external metric), the signature of its settings, its interval if requested."""
 
     value: float
     signature: str
     interval: Interval | None = None
+    higher_is_better: bool = True
 
     def __repr__(self) -> str:
         margin = f" ± {self.interval.margin:.2f}" if self.interval else ""
@@ -55,7 +66,8 @@ class Scores:
     @classmethod
     def of(cls, scores: Mapping[MetricName, Score], notes: Iterable[str]) -> Self:
         """Scores by the names of their metrics, in any order."""
-        return cls({info.key: scores[name] for name, info in METRICS.items() if name in scores}, tuple(notes))
+        ordered = [*(name for name in METRICS if name in scores), *(name for name in scores if name not in METRICS)]
+        return cls({key_of(name): scores[name] for name in ordered}, tuple(notes))
 
     def __getattr__(self, name: str) -> Score | None:
         keys = {key.replace("+", "p"): key for key in REPORTED}
@@ -64,10 +76,11 @@ class Scores:
         return self.values.get(keys[name])
 
     def __repr__(self) -> str:
-        return f"Scores({', '.join(f'{REPORTED[key].heading} {each.value:.2f}' for key, each in self.values.items())})"
+        values = (f"{heading_of(key)} {format_score(key, each.value)}" for key, each in self.values.items())
+        return f"Scores({', '.join(values)})"
 
     def _repr_html_(self) -> str:
-        rows = [(REPORTED[key].heading, f"{each.value:.2f}", each.signature) for key, each in self.values.items()]
+        rows = [(heading_of(key), format_score(key, each.value), each.signature) for key, each in self.values.items()]
         return Table(["metric", "score", "signature"], rows).html()
 
     def as_dict(self) -> dict[str, float | str]:
@@ -142,7 +155,8 @@ def _compute(
     scores = {}
     for name, metric in choice.metrics.items():
         (values,) = metric.statistics([hyps], refs)  # first: it sets the number of references in the signature
-        scores[name] = Score(metric.score(values.sum(0).tolist()), metric.signature())
+        value, is_higher = metric.score(values.sum(0).tolist()), METRICS[name].higher_is_better
+        scores[name] = Score(value, metric.signature(), higher_is_better=is_higher)
     return Scores.of(scores, [*choice.notes, *implausible_inputs(hyps, refs, src)])
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Protocol, TypeVar
 
 from mtkit.errors import RecipeError
+from mtkit.io.shell_command import finite_number, run_on_texts
 from mtkit.models.interface import TranslationModel
 from mtkit.training.config import Goal, Metric
 from mtkit.training.distributed import SINGLE_PROCESS, ProcessGroup
@@ -106,7 +102,6 @@ def unshard(shards: Sequence[Sequence[T]]) -> list[T]:
     return [each for row in rounds for each in row if each is not missing]  # type: ignore[misc]
 
 
-TIMEOUT = 3600  # seconds; a command that waits forever must not stop a training forever
 KEY = "training.validation.command"
 
 
@@ -154,53 +149,6 @@ class ValidationCommand:
 
 
 def run_command(command: str, texts: Mapping[str, Sequence[str]]) -> float:
-    """Run a shell command with a file for each text, whose path is in the environment variable of that name.
-
-    Raises:
-        ValueError: the command fails, takes longer than TIMEOUT, or its last line is not a finite number.
-    """
-    try:
-        with TemporaryDirectory(prefix="mtkit-validation-") as folder:
-            paths = {name: Path(folder) / name.lower() for name in texts}
-            for name, lines in texts.items():
-                paths[name].write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
-            exit_code, output, errors = _run_shell(command, {name: str(path) for name, path in paths.items()})
-    except OSError as error:
-        raise ValueError(f"{command!r}: {error}") from error
-    if exit_code:
-        raise ValueError(f"{command!r} ended with exit code {exit_code}" + (f": {errors}" if errors else ""))
-    try:
-        number = float(output)
-    except ValueError as error:
-        raise ValueError(f"{command!r} printed {output!r} and not a number as its last line") from error
-    if not math.isfinite(number):
-        raise ValueError(f"{command!r} printed {output}, which is not finite")
-    return number
-
-
-def _run_shell(command: str, variables: Mapping[str, str]) -> tuple[int, str, str]:
-    """Run a shell command; return its exit code and the last lines of its output and its errors.
-
-    Raises:
-        ValueError: it takes longer than TIMEOUT.
-        OSError: it cannot be started.
-    """
-    with subprocess.Popen(
-        command,
-        shell=True,
-        env={**os.environ, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as process:
-        try:
-            output, errors = process.communicate(timeout=TIMEOUT)
-        except subprocess.TimeoutExpired as error:
-            os.killpg(process.pid, signal.SIGKILL)  # with what the shell has started
-            raise ValueError(f"{command!r} took longer than {TIMEOUT:,} seconds") from error
-    return process.returncode, _last_line(output), _last_line(errors)
-
-
-def _last_line(stream: bytes) -> str:
-    lines = [line.strip() for line in stream.decode(errors="replace").split("\n") if line.strip()]
-    return lines[-1][:200] if lines else ""
+    """The number in the last line that a shell command prints; texts and errors as `run_on_texts`."""
+    lines = run_on_texts(command, texts)
+    return finite_number(command, lines[-1] if lines else "")

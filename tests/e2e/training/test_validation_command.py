@@ -106,7 +106,7 @@ def test_a_command_that_cannot_work_stops_before_the_first_update(folder: Path) 
     ],
 )
 def test_messages(command: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mtkit.training.monitoring.validation.TIMEOUT", 1)
+    monkeypatch.setattr("mtkit.io.shell_command.TIMEOUT", 1)
     with pytest.raises(ValueError, match=message):
         run_command(command, {"HYP": ["a"]})
     heard: list[str] = []
@@ -116,7 +116,7 @@ def test_messages(command: str, message: str, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.whole
 def test_what_a_command_has_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mtkit.training.monitoring.validation.TIMEOUT", 2)
+    monkeypatch.setattr("mtkit.io.shell_command.TIMEOUT", 2)
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     command = f"sleep 1000 > {tmp_path}/pipe & wait"

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtkit.cli.commands.evaluation.evaluate import check_language, metric_names, read_systems
+from mtkit.cli.commands.evaluation.evaluate import (
+    LowerIsBetter,
+    ScoreCommand,
+    ScoreFiles,
+    check_language,
+    metric_names,
+    read_external,
+    read_systems,
+)
 from mtkit.cli.options import HtmlFile, JsonFile, forbid_overwriting_input
 from mtkit.evaluation.config import METRIC_NAMES, ReportOptions
 
@@ -51,6 +59,9 @@ def compare(
     ] = None,
     json: JsonFile = None,
     html: HtmlFile = None,
+    scores: ScoreFiles = None,
+    score_command: ScoreCommand = None,
+    lower_is_better: LowerIsBetter = None,
 ) -> None:
     """Say which of several systems is better, and why.
 
@@ -78,7 +89,8 @@ def compare(
     options = ReportOptions(metrics=names, by_length=True)
     if docid is not None:
         options = replace(options, documents=list(read_input_lines(docid)), documents_file=str(docid))
-    result = texts.compare(options, lang)
+    external = read_external("compare", texts, scores, score_command, lower_is_better)
+    result = texts.compare(options, lang, external)
     of_train = None if train is None else list(read_input_lines(train))
     reasons = reasons_of(result, texts.hyps, texts.refs, texts.src, train=of_train)
     content = {
@@ -88,8 +100,8 @@ def compare(
     }
     shown = [line for each in reasons for line in ("", *each.summary())]
     shown += [line for each in reasons for line in ("", *each.examples(texts.refs[0], texts.src, lines)) if lines]
-    scores = score_table(result.scores, p_values=result.p_values, best=result.best())
-    print_results([scores], notes=[*shown, ""], content=content, json_file=json)
+    table = score_table(result.scores, p_values=result.p_values, best=result.best())
+    print_results([table], notes=[*shown, ""], content=content, json_file=json)
     if json != STDOUT:
         tables = [table for each in reasons for table in each.tables()]
         tables.append(group_table(result.groups, title="Lengths and documents"))
@@ -134,10 +146,10 @@ def _require(result: Comparison, limit: float | None) -> None:
         DataError: a system is worse.
     """
     from mtkit.errors import DataError
-    from mtkit.evaluation.config import REPORTED
+    from mtkit.evaluation.config import format_score, heading_of
 
     losses = [
-        f"{system} by {loss:.2f} {REPORTED[metric].heading} (p {p:.4f})"
+        f"{system} by {format_score(metric, loss)} {heading_of(metric)} (p {p:.4f})"
         for system, metric, loss, p in result.losses()
         if (loss > 0 and p < MAX_P if limit is None else loss > limit)
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +20,34 @@ if TYPE_CHECKING:
     from mtkit.display import TableFormat
     from mtkit.evaluation.comparison import Comparison
     from mtkit.evaluation.config import MetricName
+    from mtkit.evaluation.metrics import ExternalMetric
+
+NAME = re.compile(r"[A-Za-z][\w.+-]*")  # of an external metric
+
+
+ScoreFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scores",
+        metavar="NAME=FILE",
+        help="Another metric: a number for each line, from any program; repeat it for each HYP, in their order.",
+    ),
+]
+ScoreCommand = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--score-command",
+        metavar="NAME=CMD",
+        help='Another metric: a command that prints a number for each line of "$HYP", given "$REF" and "$SRC" (files).',
+    ),
+]
+LowerIsBetter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lower-is-better", metavar="NAME", help="A metric of --scores or --score-command that counts errors."
+    ),
+]
+RESERVED = ("groups", "line_scores")  # fields beside the metrics in JSON
 
 
 def evaluate(
@@ -65,6 +95,9 @@ def evaluate(
         SacrebleuTokenizer | None,
         typer.Option("--tokenize", help="sacreBLEU's tokenizer (auto: by language and script)."),
     ] = None,
+    scores: ScoreFiles = None,
+    score_command: ScoreCommand = None,
+    lower_is_better: LowerIsBetter = None,
 ) -> None:
     """Score translations with BLEU, chrF and TER.
 
@@ -89,6 +122,8 @@ def evaluate(
         if run is None and hyps and len(hyps) > 1:
             remedy = f"; if {hyps[-1]} is the reference: --ref {hyps[-1]}"
         raise UsageError(f"evaluate: give either HYP... --ref REF, or a run folder{remedy}")
+    if run is not None and (scores or score_command):
+        raise UsageError("evaluate: --scores and --score-command need HYP... --ref REF, such as RUN/hyps/TEST.txt")
     if run is not None and (src is not None or lang is not None):
         raise UsageError("evaluate: with --run the recipe names source and language; omit --src and --lang")
     if lang is not None:
@@ -109,11 +144,12 @@ def evaluate(
     )
     if run is None:
         texts = read_systems("evaluate", hyps or [], ref or [], src)
-        result = texts.compare(options, lang)
+        external = read_external("evaluate", texts, scores, score_command, lower_is_better)
+        result = texts.compare(options, lang, external)
         content, reasons = result.as_dict(), list[str]()
         if json is not None or form == "json":
-            for system, scores in result.line_scores().items():
-                content[system]["line_scores"] = scores
+            for system, of_lines in result.line_scores().items():
+                content[system]["line_scores"] = of_lines
         if len(texts.hyps) > 1:
             from mtkit.evaluation.reasons import reasons_of
 
@@ -162,7 +198,7 @@ class SystemTexts:
     refs: list[list[str]]
     src: list[str] | None
 
-    def compare(self, options: ReportOptions, lang: str | None) -> Comparison:
+    def compare(self, options: ReportOptions, lang: str | None, external: Sequence[ExternalMetric]) -> Comparison:
         """Scores, tests and groups; errors as `comparison.compare`."""
         from mtkit.evaluation.comparison import compare, segment_groups
         from mtkit.evaluation.config import EvaluationConfig
@@ -178,6 +214,7 @@ class SystemTexts:
             src=self.src,
             intervals=options.intervals,
             groups=segment_groups(options, self.refs[0], self.src),
+            external=external,
         )
 
 
@@ -197,6 +234,82 @@ def read_systems(command: str, hyps: Sequence[Path], ref: Sequence[Path], src: P
     texts = read_texts(hyps, ref, src, read_input_lines)
     source = None if src is None else texts[src]
     return SystemTexts({str(hyp): texts[hyp] for hyp in hyps}, [texts[path] for path in ref], source)
+
+
+def read_external(
+    command: str,
+    texts: SystemTexts,
+    files: Sequence[str] | None,
+    commands: Sequence[str] | None,
+    lower_is_better: Sequence[str] | None,
+) -> list[ExternalMetric]:
+    """The metrics of --scores and --score-command.
+
+    Raises:
+        UsageError: a value has another form, a name that is taken, or there is not one file for each system.
+        DataError: there is not one finite number for each line, or a command fails.
+        MissingInputError, ReadWriteError: a file cannot be read.
+    """
+    from mtkit.cli.input import read_input_lines
+    from mtkit.errors import DataError, UsageError
+    from mtkit.evaluation.metrics import ExternalMetric
+    from mtkit.io.shell_command import run_on_texts
+
+    def named(option: str, value: str, what: str) -> tuple[str, str]:
+        name, _, rest = value.partition("=")
+        if not NAME.fullmatch(name) or not rest:
+            raise UsageError(f"{command}: {option} {value}: give NAME={what}, such as comet={what}")
+        if name.lower() in (*METRIC_NAMES, *RESERVED):
+            raise UsageError(f"{command}: {option} {value}: mtkit has {name} itself; give another name")
+        return name, rest
+
+    sources: dict[str, list[tuple[str, Sequence[str]]]] = {}
+    for name, path in (named("--scores", value, "FILE") for value in files or ()):
+        sources.setdefault(name, []).append((path, [*read_input_lines(Path(path))]))
+    for name, source in sources.items():
+        if len(source) != len(texts.hyps):
+            raise UsageError(
+                f"{command}: --scores {name} is given {len(source)} times for {len(texts.hyps)} systems; "
+                "give it once for each HYP, in their order"
+            )
+    for name, program in (named("--score-command", value, "CMD") for value in commands or ()):
+        if name in sources:
+            raise UsageError(f"{command}: --score-command {name} is given twice; give another name")
+        source_text = {} if texts.src is None else {"SRC": texts.src}
+        try:
+            outputs = [
+                run_on_texts(program, {"HYP": h, "REF": texts.refs[0], **source_text}) for h in texts.hyps.values()
+            ]
+        except ValueError as error:
+            raise DataError(f"{command}: --score-command {name}: {error}") from error
+        sources[name] = [(program, output) for output in outputs]
+    if unknown := [name for name in lower_is_better or () if name not in sources]:
+        raise UsageError(
+            f"{command}: --lower-is-better {unknown[0]}: no metric of --scores or --score-command has this name"
+        )
+    metrics = []
+    for name, of_systems in sources.items():
+        numbers = {}
+        for system, (path, lines) in zip(texts.hyps, of_systems, strict=True):
+            if len(lines) != len(texts.refs[0]):
+                raise DataError(f"{name}: {path}: {len(lines):,} numbers for {len(texts.refs[0]):,} lines of {system}")
+            numbers[system] = [_number(path, *each) for each in enumerate(lines, start=1)]
+        from_ = ",".join(dict.fromkeys(source for source, _ in of_systems))
+        is_higher = name not in (lower_is_better or ())
+        metrics.append(ExternalMetric(name, numbers, higher_is_better=is_higher, source=from_))
+    return metrics
+
+
+def _number(source: str, line: int, text: str) -> float:
+    from mtkit.errors import DataError
+
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not math.isfinite(number):
+        raise DataError(f"{source}:{line}: {text[:80]!r} is no finite number; a file of scores has one number a line")
+    return number
 
 
 def check_language(lang: str) -> None:
