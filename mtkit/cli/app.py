@@ -27,7 +27,7 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Train": ("training", ("train", "finetune", "watch", "checkpoints", "average", "study")),
     "Translate": ("translation", ("translate", "score")),
     "Evaluate": ("evaluation", ("evaluate", "compare", "bench", "reproduce")),
-    "Inspect": ("inspection", ("keys", "describe", "report", "plot", "attention", "nearest", "doctor")),
+    "Inspect": ("inspection", ("explain", "report", "keys", "describe", "plot", "attention", "nearest", "doctor")),
     "Deploy": ("deployment", ("compress", "export", "import", "push", "serve")),
 }
 COMMANDS = {name: folder for folder, names in SECTIONS.values() for name in names}
@@ -203,7 +203,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "mtkit translate runs/en-de input.en -o output.de",
         "mtkit translate runs/en-de input.en --n-best 5",
     ),
-    "score": ("mtkit score runs/en-de --src input.en --ref output.de --json -",),
+    "score": (
+        "mtkit score runs/en-de --src input.en --ref output.de --json -",
+        "mtkit score runs/en-de --contrastive agreement.tsv",
+    ),
     "evaluate": ("mtkit evaluate first.de second.de --ref reference.de", "mtkit evaluate runs/en-de --by-length"),
     "compare": (
         "mtkit compare first.de second.de --ref reference.de --src source.en",
@@ -212,6 +215,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "bench": ("mtkit bench runs/en-de input.en --compute-type float32 --compute-type int8",),
     "reproduce": ("mtkit reproduce --list",),
     "keys": ("mtkit keys training",),
+    "explain": (
+        'mtkit explain runs/en-de "The dog does not sleep."',
+        'mtkit explain runs/en-de "The dog does not sleep." --instead "Der Hund schläft." --html why.html',
+    ),
     "report": ("mtkit report runs/en-de runs/larger --html report.html", "mtkit report runs/en-de --format latex"),
     "describe": ("mtkit describe quickstart --compare runs/en-de",),
     "plot": (
