@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from mtkit.cli import entry
+from mtkit.models.transformer.config import TransformerConfig
 from mtkit.plot.page import Curve, curves, page
+from mtkit.text.tokenizer import TokenizerPair
 from tests.e2e.serve.conftest import ROOT
 from tests.interop.make_rooms import room
+from tests.toy.models import write_toy_model
 from tests.toy.runs import run, write_all
 
 HOSTILE = [
@@ -72,3 +75,11 @@ def test_report_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.chdir(tmp_path)
     assert entry.execute(["report", "run", "--html", "report.html"]) == 0
     assert problems_of(tmp_path / "report.html", tmp_path) == {}
+
+
+def test_explanation(tokenizers: TokenizerPair, tmp_path: Path) -> None:
+    config = TransformerConfig(d_model=16, d_ff=32, num_heads=2, encoder_layers=1, decoder_layers=1)
+    model = write_toy_model(tmp_path / "model", tokenizers, config)
+    words = ["explain", str(model), f"the dog sees {' '.join(HOSTILE)}", "--instead", HOSTILE[0]]
+    assert entry.execute([*words, "--html", str(tmp_path / "explain.html")]) == 0
+    assert problems_of(tmp_path / "explain.html", tmp_path) == {}
