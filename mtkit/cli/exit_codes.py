@@ -227,6 +227,7 @@ def _wrong_value(error: typer.BadParameter) -> str:
 def _no_such_option(option: str, error: typer.BadParameter) -> str:
     import difflib
 
+    from mtkit.cli.app import COMMANDS, build_command
     from mtkit.cli.option_synonyms import answer_of_section, derived_answer, main_parts, option_answer
 
     problem = f"{option}: no such option"
@@ -247,22 +248,15 @@ def _no_such_option(option: str, error: typer.BadParameter) -> str:
     parts = main_parts(option[2:])
     if within := [each for each in options if len(each) > 3 and parts > main_parts(each[2:]) - {"max"} > set()]:
         return f"{problem}; did you mean {within[0]}?"
-    if others := _commands_with(option) if command else []:
-        return (
-            f"{problem}; {' and '.join(f'mtkit {each}' for each in others)} {'have' if len(others) > 1 else 'has'} it"
-        )
+    others = [name for name in COMMANDS if any(option in each.opts for each in build_command(name).params)][:MAX_NAMED]
+    if others and command:
+        names = " and ".join(f"mtkit {each}" for each in others)
+        return f"{problem}; {names} {'have' if len(others) > 1 else 'has'} it"
     if len(option) > 3 and (keys := _recipe_keys(option, options, error)):
         return f"{problem}; {keys}"
     if answer := option_answer(option, command, options, similar=True):
         return f"{problem}; {answer}"
     return problem
-
-
-def _commands_with(option: str) -> list[str]:
-    """The first commands that have an option."""
-    from mtkit.cli.app import COMMANDS, build_command
-
-    return [name for name in COMMANDS if any(option in each.opts for each in build_command(name).params)][:MAX_NAMED]
 
 
 def _recipe_keys(option: str, options: Sequence[str], error: typer.BadParameter, *, exact: bool = False) -> str:

@@ -231,7 +231,8 @@ def _size_table(rows: Sequence[tuple[str, ModelFigures]]) -> Table:
         if row.bleu is not None and row.lines_per_second is not None and first.lines_per_second is not None:
             speed = row.lines_per_second / first.lines_per_second
             cells += [f"{row.bleu:.2f}", f"{row.lines_per_second:.1f}", f"{speed:.2f}×"]
-        else:
-            cells += ["", "", ""]
         all_cells.append([name, *cells])
-    return Table(("model", "parameters", "MiB", "size", "BLEU", "lines/s", "speed"), all_cells, text=("model",))
+    columns = ("model", "parameters", "MiB", "size", "BLEU", "lines/s", "speed")[
+        : len(all_cells[0])
+    ]  # without a text 4
+    return Table(columns, all_cells, text=("model",))

@@ -223,7 +223,9 @@ def _nearest_keys(
     parts = word_parts(name)
     top = section.partition(".")[0]
     scores: dict[_Entry, float] = {}
-    for entry in (each for each in entries if _is_other(each, section, name)):
+    for entry in entries:
+        if entry.path == f"{section}.{name}" or (entry.path == section and not entry.note.startswith("with kind")):
+            continue
         common, total = (
             sum(weights.get(part, RARE) for part in each) for each in (parts & entry.parts, parts | entry.parts)
         )
@@ -247,11 +249,6 @@ def _nearest_keys(
     entry = found[paths[0]]
     notes = [f"with kind: {entry.kind}"] if entry.kind and not selected else []
     return paths, [*notes, *([entry.note] if entry.note else [])]
-
-
-def _is_other(entry: _Entry, section: str, name: str) -> bool:
-    """Return whether an entry is neither the unknown key nor its section, unless a kind of the section is meant."""
-    return entry.path != f"{section}.{name}" and (entry.path != section or entry.note.startswith("with kind"))
 
 
 @cache

@@ -88,6 +88,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="*", default=["scores", "memory", "training"])
     parser.add_argument("--shapes", nargs="*", default=[*SHAPES], choices=[*SHAPES])
     parser.add_argument("--ways", nargs="*", default=["lora", "adafactor"])
+    parser.add_argument("--updates", type=int, default=UPDATES, help="of --parts training; the first does not count")
     parser.add_argument("--one", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     work = options.work.resolve()
@@ -112,7 +113,7 @@ def main() -> None:
         if "training" in options.parts:
             rates = {}
             for engine in ("train", "trainer"):
-                times, peak = alone(work, engine, way, str(UPDATES))
+                times, peak = alone(work, engine, way, str(options.updates))
                 rates[engine] = times[1:]
                 shown = " ".join(f"{each:.1f}" for each in times)
                 print(f"{way}: {engine}: {shown} s of the processor an update; {peak:.2f} GiB", flush=True)
