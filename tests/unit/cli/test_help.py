@@ -90,4 +90,4 @@ def test_first_words_of_a_newcomer(words: list[str], capsys) -> None:
 
 def test_the_usage_of_run_has_two_texts(capsys) -> None:
     entry.execute(["run", "-h"])
-    assert capsys.readouterr().out.startswith("Usage: mtkit run [OPTIONS] RECIPE|SRC TGT [key=value]...\n")
+    assert capsys.readouterr().out.startswith("Usage: mtkit run [OPTIONS] RECIPE|SRC TGT|FILE [key=value]...\n")

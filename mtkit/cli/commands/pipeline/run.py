@@ -62,12 +62,13 @@ def run(
     ] = None,
     allow_commands: AllowCommands = False,
 ) -> None:
-    """Run all stages for a RECIPE or a parallel text: two files SRC TGT, or one FILE with both sides.
+    """Run all stages for a RECIPE or a parallel text.
 
-    For a text the recipe is written first, as by `mtkit new`, with whose options (--output to --test); also for
-    --dry-run, and kept when the command is repeated. A training that was started keeps its text: once lines were added,
-    --fresh begins another one. With --mono a system of the other direction is trained too and translates FILE, and the
-    better one of two systems is kept: of the pairs alone, or with that text.
+    A text is two files SRC TGT, or one FILE with both sides. For a text the recipe is written first, as by `mtkit
+    new`, with whose options (--output to --test); also for --dry-run, and kept when the command is repeated. A
+    training that was started keeps its text: once lines were added, --fresh begins another one. With --mono a
+    system of the other direction is trained too and translates FILE, and the better one of two systems is kept: of
+    the pairs alone, or with that text.
 
     The stages are tokenizer, corpus, training, translation of the test sets, and scores. Stages whose inputs are
     unchanged are skipped and reported.
