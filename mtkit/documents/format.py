@@ -106,8 +106,12 @@ class DocumentFormat:
         """Stretches for `pairs`, which may be longer than those for `units`."""
         return self.stretches(chunks)
 
-    def pairs(self, stretch: str) -> Iterator[tuple[int, str, str]]:
-        """(line from 0, source, translation) of the pairs of the next stretch, without marks; errors as `units`."""
+    def pairs(self, stretch: str, line: int) -> Iterator[tuple[int, str, str]]:
+        """(line, source, translation) of the pairs of the next stretch, without marks; errors as `units`.
+
+        Args:
+            line: number of the first line of the stretch.
+        """
         raise NotImplementedError
 
     def file_pairs(self, path: Path) -> Iterator[tuple[int, str, str]] | None:

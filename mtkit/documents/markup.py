@@ -55,8 +55,8 @@ def content_before(tag: str) -> str:
 
 def unescape_xml(text: str) -> str:
     """The text with its references to characters replaced; others stay."""
-    if "&" not in text:
-        return text
+    if text.count("&") == text.count("&amp;"):  # the most frequent one alone, or none
+        return text.replace("&amp;", "&")
     if "&#" in text:
         return _REFERENCE.sub(_character, text)
     for reference, character in _XML_REFERENCES:

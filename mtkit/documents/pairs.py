@@ -142,7 +142,4 @@ def _pairs_of(path: Path, form: DocumentFormat, report: Report) -> Iterator[tupl
         yield from rows
         return
     with open_content(path) as file:
-        source = DocumentSource(file, os.fspath(path), form, form.root, report)
-        for first, _, pairs in source.read(lambda stretch: list(form.pairs(stretch)), form.pair_stretches):
-            for line, src, tgt in pairs:
-                yield first + line, src, tgt
+        yield from DocumentSource(file, os.fspath(path), form, form.root, report).pairs()

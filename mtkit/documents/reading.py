@@ -212,6 +212,13 @@ def _can_decode(sample: bytes, encoding: str) -> bool:
     return True
 
 
+def _recorded(chunks: Iterable[bytes], record: list[bytes]) -> Iterator[bytes]:
+    """The chunks, each of which is added to a record before it is used."""
+    for chunk in chunks:
+        record.append(chunk)
+        yield chunk
+
+
 T = TypeVar("T")
 Report = Callable[[str], None]
 
@@ -276,35 +283,45 @@ class DocumentSource:
         report(f"{self.name}: not UTF-8, and read as {guess}, which is a guess; --encoding NAME states another")
         return guess
 
-    def read(
-        self, extract: Callable[[str], T], stretches: Callable[[Iterable[str]], Iterator[str]] | None = None
-    ) -> Iterator[tuple[int, str, T]]:
+    def read(self, extract: Callable[[str], T]) -> Iterator[tuple[int, str, T]]:
         """(number of its first line, text, what `extract` makes of it) for each stretch.
-
-        Args:
-            extract: receives a stretch.
-            stretches: of the format; None: those for text units.
 
         Raises:
             DataError: the document is not of its format, or cannot be decoded.
         """
         line, stretch = 1, ""
         try:
-            for stretch in (stretches or self.form.stretches)(self._chunks()):
+            for stretch in self.form.stretches(self._chunks()):
                 yield line, stretch, extract(stretch)
                 line += stretch.count("\n")
         except StretchError as error:
-            line += stretch.count("\n", 0, error.offset)
-            raise DataError(f"{self.name}:{line}: {error}") from error
+            raise self._error(error, line, stretch) from error
+
+    def pairs(self) -> Iterator[tuple[int, str, str]]:
+        """(line, source, target) of each pair; errors as `read`."""
+        line, stretch = 1, ""
+        try:
+            for stretch in self.form.pair_stretches(self._chunks()):
+                yield from self.form.pairs(stretch, line)
+                line += stretch.count("\n")
+        except StretchError as error:
+            raise self._error(error, line, stretch) from error
+
+    def _error(self, error: StretchError, line: int, stretch: str) -> DataError:
+        line += stretch.count("\n", 0, error.offset)
+        return DataError(f"{self.name}:{line}: {error}")
 
     def _chunks(self) -> Iterator[str]:
         """The text, checked if it is XML."""
         check = XmlCheck() if self.form.is_xml else None
+        read: list[bytes] = []  # which the check takes as they are if it would get the same bytes from the text
+        is_utf8 = codecs.lookup(self.form.encoding).name == "utf-8"
         try:
             chunks = itertools.chain([self._head], iter(partial(self._file.read, CHUNK), b""))
-            for text in decode_chunks(chunks, self.form.encoding, self.name):
+            for text in decode_chunks(_recorded(chunks, read), self.form.encoding, self.name):
                 if check is not None:
-                    check.feed(text, is_last=not text)
+                    check.feed(b"".join(read) if is_utf8 else text, is_last=not text)
+                read.clear()
                 root = None if check is None else check.root
                 if root is not None and self._root not in (None, root):
                     raise XmlError(1, f"the outermost element is {root}, not {self._root}; is the name right?")

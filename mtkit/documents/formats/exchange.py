@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from mtkit.documents.format import DocumentFormat, DocumentOptions
 from mtkit.documents.markup import (
@@ -99,7 +100,7 @@ class Tmx(_Exchange):
 
     def __init__(self, options: DocumentOptions) -> None:
         super().__init__(options)
-        self._orders: dict[tuple[str, str], int] = {}  # of the attributes of two variants
+        self._hides = False  # the last stretch for pairs hides tags
 
     def _variants(self, stretch: str) -> tuple[re.Match[str] | None, re.Match[str] | None]:
         """The variants (`tuv`) of source and target in the unit that ends the stretch."""
@@ -146,7 +147,8 @@ class Tmx(_Exchange):
         rest = ""
         for chunk in chunks:
             rest += chunk
-            if _hides_tags(rest):
+            self._hides = _hides_tags(rest)
+            if self._hides:
                 *units, rest = element_stretches([rest], self.names)
                 yield "".join(units)
             elif end := rest.rfind("</tu>") + 1:
@@ -154,39 +156,31 @@ class Tmx(_Exchange):
                 rest = rest[end + 4 :]
             if len(rest) > MAX_STRETCH:
                 raise StretchError(0, f"a unit of more than {MAX_STRETCH >> 20} Mi characters; split the document")
+        self._hides = _hides_tags(rest)
         yield rest
 
-    def pairs(self, stretch: str) -> Iterator[tuple[int, str, str]]:
+    def pairs(self, stretch: str, line: int) -> Iterator[tuple[int, str, str]]:
         """Source and target of each unit that has both.
 
         Units of two variants without tags in their texts, which most are, take one match each.
         """
-        position = line = 0
-        for unit in _PLAIN_UNIT.finditer(stretch) if not _hides_tags(stretch) else ():
+        position = order = 0
+        known_tags: tuple[str, str] = ("", "")
+        for unit in () if self._hides else _PLAIN_UNIT.finditer(stretch):
             start, end = unit.span()
             if start > position:
                 yield from self._pairs_of_units(stretch[position:start], line)
                 line += stretch.count("\n", position, start)
             _, first_tag, first, second_tag, second = unit.groups()
-            if (order := self._orders.get((first_tag, second_tag))) is None:
-                order = self._orders[first_tag, second_tag] = self._order(first_tag, second_tag)
+            if first_tag != known_tags[0] or second_tag != known_tags[1]:  # of neighbouring units they are mostly equal
+                known_tags = first_tag, second_tag
+                order = _order(known_tags, self.options.src_lang, self.options.tgt_lang)
             if order:
                 src, tgt = (first, second) if order > 0 else (second, first)
                 yield line, unescape_xml(src) if "&" in src else src, unescape_xml(tgt) if "&" in tgt else tgt
             line += stretch.count("\n", start, end)
             position = end
         yield from self._pairs_of_units(stretch[position:], line)
-
-    def _order(self, *tags: str) -> int:
-        """1 if two variants with these attributes are source and target, -1 the other way round, otherwise 0."""
-        langs = [attribute(tag, "(?:xml:)?lang") for tag in tags]
-        is_src, is_tgt = (
-            [lang is not None and is_language(lang, code) for lang in langs]
-            for code in (self.options.src_lang, self.options.tgt_lang)
-        )
-        if is_src[0]:
-            return int(is_tgt[1])
-        return -int(is_tgt[0] and is_src[1])
 
     def _pairs_of_units(self, stretch: str, line: int) -> Iterator[tuple[int, str, str]]:
         """The pairs of units of any form, the first of which is in this line."""
@@ -195,6 +189,16 @@ class Tmx(_Exchange):
             if src is not None and tgt is not None:
                 yield line, _marked(src["content"])[0].text, _marked(tgt["content"])[0].text
             line += unit.count("\n")
+
+
+@lru_cache(maxsize=1024)
+def _order(tags: tuple[str, str], src_lang: str, tgt_lang: str) -> int:
+    """1 if two variants with these attributes are source and target, -1 the other way round, otherwise 0."""
+    langs = [attribute(tag, "(?:xml:)?lang") for tag in tags]
+    is_src, is_tgt = ([lang is not None and is_language(lang, code) for lang in langs] for code in (src_lang, tgt_lang))
+    if is_src[0]:
+        return int(is_tgt[1])
+    return -int(is_tgt[0] and is_src[1])
 
 
 _INHERITED = frozenset({"file", "group", "bin-unit"})  # elements whose `translate` is that of the units inside
@@ -288,13 +292,13 @@ class Xliff(_Exchange):
         self._open = self._open.copy()
         return self._text_units(stretch, self._open)
 
-    def pairs(self, stretch: str) -> Iterator[tuple[int, str, str]]:
+    def pairs(self, stretch: str, line: int) -> Iterator[tuple[int, str, str]]:
         """Sources and targets of the unit."""
         places = list(self._places(stretch, self._open))  # to the end, whatever the caller takes: it closes elements
         for _, source, target in places:
             texts = [stretch[each.content_start : each.content_end] for each in (source, target) if each is not None]
             if len(texts) == 2 and has_words(texts[1]):
-                yield 0, _marked(texts[0])[0].text, _marked(texts[1])[0].text
+                yield line, _marked(texts[0])[0].text, _marked(texts[1])[0].text
 
     def _text_units(self, stretch: str, around: _OpenElements) -> list[TextUnit]:
         units = []

@@ -81,7 +81,7 @@ class Gettext(DocumentFormat):
                 )
         return units
 
-    def pairs(self, stretch: str) -> Iterator[tuple[int, str, str]]:
+    def pairs(self, stretch: str, line: int) -> Iterator[tuple[int, str, str]]:
         """The message and its translation, unless it is fuzzy; of plurals the first and the last form."""
         fields = _fields(stretch)
         if "msgid" not in fields or not self._text(fields["msgid"]) or _FUZZY.search(stretch):
@@ -90,7 +90,7 @@ class Gettext(DocumentFormat):
         names = [("msgid", forms[0]), ("msgid_plural", forms[-1])] if forms else []
         for source, target in names:
             if source in fields and (translation := self._text(fields[target])):
-                yield 0, self._text(fields[source]), translation
+                yield line, self._text(fields[source]), translation
 
     def _text(self, field: re.Match[str]) -> str:
         """The text of a field, in which octal and hexadecimal escapes are bytes of the file's encoding.

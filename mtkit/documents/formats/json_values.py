@@ -105,14 +105,14 @@ class JsonLines(DocumentFormat):
         """A line each."""
         return split_stretches(chunks, lambda text: (match.end() for match in _LINE.finditer(text)))
 
-    def pairs(self, stretch: str) -> Iterator[tuple[int, str, str]]:
+    def pairs(self, stretch: str, line: int) -> Iterator[tuple[int, str, str]]:
         """The pair of the next line; one with an empty side or null is left out."""
-        line = stretch.strip().removeprefix("\ufeff")
-        if not line:
+        text = stretch.strip().removeprefix("\ufeff")
+        if not text:
             return
-        if (error := _error(line)) is not None:
+        if (error := _error(text)) is not None:
             raise error
-        value = json.loads(line)
+        value = json.loads(text)
         inner = value.get("translation", value) if isinstance(value, dict) else value
         value = inner if isinstance(inner, dict) else value
         names = self.options.side_names
@@ -121,11 +121,11 @@ class JsonLines(DocumentFormat):
             wanted = " and ".join(names[-1])
             raise StretchError(0, f"no object with the keys {wanted}, or src and tgt; name others: FILE#SRC,TGT")
         texts = [value[key] for key in keys]
-        for key, text in zip(keys, texts, strict=True):
-            if not isinstance(text, str | None):
-                raise StretchError(0, f"{key}: {json.dumps(text)[:60]} is no text")
-        if all(text is not None and text.strip() for text in texts):
-            yield 0, _SURROGATE.sub("\ufffd", texts[0]), _SURROGATE.sub("\ufffd", texts[1])
+        for key, side in zip(keys, texts, strict=True):
+            if not isinstance(side, str | None):
+                raise StretchError(0, f"{key}: {json.dumps(side)[:60]} is no text")
+        if all(side is not None and side.strip() for side in texts):
+            yield line, _SURROGATE.sub("\ufffd", texts[0]), _SURROGATE.sub("\ufffd", texts[1])
 
 
 def _string_or_spaces(match: re.Match[str]) -> str:

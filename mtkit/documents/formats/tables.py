@@ -129,7 +129,7 @@ class TableFile(DocumentFormat):
                 units.append(TextUnit(start=start, end=end, source=Marked(text), escape=escape))
         return units
 
-    def pairs(self, stretch: str) -> Iterator[tuple[int, str, str]]:
+    def pairs(self, stretch: str, line: int) -> Iterator[tuple[int, str, str]]:
         """The cells of the next record in the columns of `pair_columns`."""
         is_first = self._columns is None
         if is_first and not self._header(stretch):
@@ -143,7 +143,7 @@ class TableFile(DocumentFormat):
         if stretch.strip() and len(cells) > max(self._sides):
             source, target = (self._text(stretch, *cells[side]) for side in self._sides)
             if source.strip() and target.strip():
-                yield 0, source, target
+                yield line, source, target
 
     def _quote(self, text: str) -> str:
         return '"' + text.replace('"', '""') + '"'

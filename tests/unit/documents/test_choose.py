@@ -40,8 +40,8 @@ class Memo(DocumentFormat):
     def units(self, stretch):
         return [TextUnit(start=2, end=len(stretch), source=Marked(stretch[2:]))]
 
-    def pairs(self, stretch):
-        yield 0, stretch[:1], stretch[2:]
+    def pairs(self, stretch, line):
+        yield line, stretch[:1], stretch[2:]
 '''
 
 
