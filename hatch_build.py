@@ -60,7 +60,7 @@ ZIG_TARGETS = {  # machine: target of zig, platform of the wheel
     "aarch64": ("aarch64-linux-gnu.2.28", "manylinux_2_28_aarch64"),
     "aarch64-macos": ("aarch64-macos.12.0", "macosx_12_0_arm64"),
 }
-sources = SimpleNamespace(**runpy.run_path(str(next(ROOT.glob("mtkit/inference/**/sources.py")))))
+sources = SimpleNamespace(**runpy.run_path(str(next(ROOT.glob("mtkit/native/**/sources.py")))))
 
 
 class Compiler(NamedTuple):  # not a dataclass: hatchling runs this file without making it a module

@@ -23,8 +23,8 @@ from torch import Tensor
 from mtkit import __version__
 from mtkit.display import Table, count_of
 from mtkit.hardware import available_cores, cpu_flags, cpu_name, free_memory, has_bf16
-from mtkit.inference.library import VARIABLE, native
 from mtkit.layers import matmul
+from mtkit.native.library import VARIABLE, native
 from mtkit.training.config import TrackerName
 
 EXTRAS = {  # package: extra of mtkit that installs it
@@ -189,7 +189,7 @@ def machine_table(machine: Machine) -> Table:
         ("gpus", ", ".join(machine.gpus) or "none"),
         ("memory", f"{machine.memory / 2**30:.1f} GiB free"),
         ("disk", f"{machine.disk / 2**30:.1f} GiB free here"),
-        ("float32", f"by {machine.matmul} ({matmul.VARIABLE}=blas or onednn decides without measuring)"),
+        ("float32", f"by {machine.matmul} ({matmul.VARIABLE}={'|'.join(matmul.LIBRARIES)} decides without measuring)"),
         ("translation", f"native library: {machine.native} ({VARIABLE} chooses another, 0 none)"),
         *(("speed", f"{name}: {rate:,.0f} GFLOP/s{_of_torch(name, machine)}") for name, rate in machine.gflops.items()),
         *(

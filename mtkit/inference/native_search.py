@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtkit.inference.library import CONSTANTS, MIN_ROWS, Constraints, SamplingSettings, Task, field_names, run_together
 from mtkit.inference.packed_model import PackedTransformer
 from mtkit.inference.packing import address, check
+from mtkit.native.library import CONSTANTS, MIN_ROWS, Constraints, SamplingSettings, Task, field_names, run_together
 from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SearchSettings, SentenceRequest, SpecialIds
 from mtkit.search.support import options

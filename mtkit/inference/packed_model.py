@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from mtkit.errors import DataError
 from mtkit.hardware import num_threads
-from mtkit.inference.library import CONSTANTS, Layer, StackStructure, native, run_in_chunks
 from mtkit.inference.packing import (
     Float32,
     PackedWeights,
@@ -31,6 +30,7 @@ from mtkit.layers.config import GatedConfig, NoNormConfig, RoPEConfig, Sinusoida
 from mtkit.layers.variants.config import T5BiasConfig
 from mtkit.models.capabilities import ONE_TABLE, TIED_OUTPUT
 from mtkit.models.transformer.config import sharing_order
+from mtkit.native.library import CONSTANTS, Layer, StackStructure, native, run_in_chunks
 
 BIAS_PADDING = CONSTANTS["BIAS_PADDING"]
 _BIAS = "attention.position.table.weight"  # of the first layer, which shares it with the others

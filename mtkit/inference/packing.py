@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.hardware import num_threads
-from mtkit.inference.library import CONSTANTS, Linear, Norm, Pruned, native, run_in_chunks
 from mtkit.inference.support import CpuType
+from mtkit.native.library import CONSTANTS, Linear, Norm, Pruned, native, run_in_chunks
 
 T = TypeVar("T")
 Float32 = NDArray[np.float32]

@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from mtkit.errors import UsageError
 from mtkit.hardware import has_bf16
-from mtkit.inference.library import native, run_in_chunks
 from mtkit.inference.packing import INT8_MAX, MIN_ABS_MAX, PackedProjection, check
 from mtkit.inference.support import ComputeType, CpuType, cpu_compute_type
 from mtkit.layers.positions import Position
 from mtkit.layers.projections import Projection
 from mtkit.models.interface import TranslationModel
+from mtkit.native.library import native, run_in_chunks
 
 NAMES: dict[torch.dtype, CpuType] = {torch.float32: "float32", torch.bfloat16: "bf16", torch.int8: "int8"}
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, Literal, cast
 
 from mtkit.hardware import CPUINFO, cpu_has_bf16
-from mtkit.inference.library import CONSTANTS, chosen_instruction_set
 from mtkit.layers.config import (
     DenseConfig,
     FullAttentionConfig,
@@ -28,6 +27,7 @@ from mtkit.layers.config import (
 from mtkit.layers.variants.config import T5BiasConfig
 from mtkit.models.transformer.checks import ANY_VALUE, AllowList
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.native.library import CONSTANTS, chosen_instruction_set
 
 SUPPORTED_MODELS = AllowList(
     any_value=ANY_VALUE - {"num_kv_heads"}

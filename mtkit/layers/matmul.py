@@ -1,30 +1,32 @@
-"""Products with float32 weights on a CPU, by the faster of two libraries that are inside torch.
+"""Products with float32 weights on a CPU, in float32 or rounded to bf16, by the fastest of three libraries.
 
-`F.linear` calls the BLAS that torch was built with: MKL on x86, which uses its AVX2 code on processors that Intel did
-not make. oneDNN uses the widest instructions that it finds, and is twice as fast on AMD processors with AVX-512
-(measured: see tools/benchmarks/NOTES.md). `chosen_library` measures both once per process; MTKIT_MATMUL=blas or onednn
-decides without measuring.
+`blas` is that of torch's own products: MKL on x86, which uses its AVX2 code on processors that Intel did not make, and
+for bf16 oneDNN. `onednn`, also inside torch, uses the widest instructions that it finds. It compiles a kernel for each
+shape, which in training is a new one with nearly every batch. `native` is the native library, which compiles nothing,
+reads operands of any layout, and rounds them on the way (measured: see tools/benchmarks/NOTES.md). `chosen_library`
+measures once per process; MTKIT_MATMUL=blas, onednn or native decides without measuring.
 
-Both libraries compute the same sums in another order, so bits differ between them: a training records its library and
-continues with it (see `use_library`).
+The libraries compute the same sums in another order, so bits differ between them: a training records its libraries and
+continues with them (see `use_library`).
 """
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.errors import UsageError
+from mtkit.layers import native_kernels
+from mtkit.native.library import native
 
 
 def is_autocast_on(x: Tensor) -> bool:
@@ -43,45 +45,52 @@ def no_autocast(x: Tensor) -> AbstractContextManager[object]:
     return nullcontext() if device == "meta" else torch.autocast(device, enabled=False)
 
 
-Library = Literal["blas", "onednn"]
-LIBRARIES: tuple[Library, ...] = ("blas", "onednn")
+Library = Literal["blas", "onednn", "native"]
+LIBRARIES: tuple[Library, ...] = get_args(Library)
 VARIABLE = "MTKIT_MATMUL"
 
-# A product of fewer multiplications is left to the BLAS: a call of oneDNN's operator takes about 10 µs more.
-MIN_MULTIPLICATIONS = 1 << 20
-# Of oneDNN, for a choice that noise does not change from one process to the next: it is 2.2 on AMD processors with
-# fast AVX-512 (Zen 5), and between 0.9 and 1.1 on the others that were measured.
-MIN_SPEEDUP = 1.5
+# A product of fewer multiplications is left to torch: a call takes about 10 µs more in oneDNN, and 3 µs in the native
+# library.
+MIN_MULTIPLICATIONS: dict[Library, int] = {"onednn": 1 << 20, "native": 1 << 17}
+# Speed beside the others for which a library is chosen, so that noise does not change the choice from one process to
+# the next. oneDNN's is 2.2 times that of the BLAS on AMD processors with fast AVX-512 (Zen 5), and between 0.9 and 1.1
+# times on the others that were measured. The native library need not be faster, since it compiles nothing.
+MIN_SPEEDUP: dict[Library, float] = {"onednn": 1.5, "native": 0.8}
 WINS = 3  # rounds of trials that the choice must win: on a busy machine some rounds are wrong
 TRIAL_SHAPE = (256, 256, 256)  # rows, inputs, outputs
 TRIALS = 7
 
-_library: Library | None = None  # of this process; None: not yet chosen
+_library: dict[torch.dtype, Library] = {}  # of this process, by the type of the numbers that are multiplied
 
 
-def chosen_library() -> Library:
-    """Return the library of large products in this process; the first call takes some milliseconds.
+def chosen_library(dtype: torch.dtype = torch.float32) -> Library:
+    """Return the library of large products in float32 or bf16 in this process; the first call takes some milliseconds.
 
     Raises:
-        UsageError: the environment variable MTKIT_MATMUL has another value than blas, onednn or auto.
+        UsageError: the environment variable MTKIT_MATMUL has another value than a library or auto.
     """
-    global _library
-    if _library is None:
-        _library = _requested_library() or _faster_library()
-    return _library
+    is_lost = _library.get(dtype) == "native" and not native_kernels.is_available()  # for this number of threads
+    if dtype not in _library or is_lost:
+        requested = _requested_library()
+        _library[dtype] = requested if requested in products(dtype) else _faster_library(dtype)
+    return _library[dtype]
 
 
-def use_library(name: Library) -> bool:
+def use_library(name: Library, dtype: torch.dtype = torch.float32) -> bool:
     """Compute with this library from now on, unless MTKIT_MATMUL names another; return whether that was possible."""
-    global _library
-    if _requested_library() in (None, name) and (name == "blas" or has_onednn()):
-        _library = name
-    return _library == name
+    if _requested_library() in (None, name) and name in products(dtype):
+        _library[dtype] = name
+    return _library.get(dtype) == name
 
 
-def products() -> dict[Library, Callable[[Tensor, Tensor], Tensor]]:
-    """Return the product x W^T of each library that this installation of torch has."""
-    return {"blas": F.linear, "onednn": _onednn} if has_onednn() else {"blas": F.linear}
+def products(dtype: torch.dtype = torch.float32) -> dict[Library, Callable[[Tensor, Tensor], Tensor]]:
+    """Return the product x W^T of float32 numbers by each library that is here, in float32 or rounded to bf16."""
+    found: dict[Library, Callable[[Tensor, Tensor], Tensor]] = {"blas": F.linear}
+    if has_onednn() if dtype == torch.float32 else has_onednn_bf16():
+        found["onednn"] = _onednn
+    if native_kernels.is_available():
+        found["native"] = lambda x, weight: native_kernels.multiply(x, weight.mT, dtype=dtype)
+    return found
 
 
 def has_onednn() -> bool:
@@ -99,43 +108,47 @@ def has_onednn_bf16() -> bool:
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W^T + b with gradients, as `F.linear`: [..., D_in] -> [..., D_out]."""
-    function: type[_OneDNNLinear | _Bf16Linear] = _OneDNNLinear
-    if is_autocast_on(x):  # in bf16 on a CPU oneDNN adds the bias, which `F.linear` writes before
-        is_bf16 = compute_dtype(x) == torch.bfloat16 and x.device.type == "cpu" and not torch.compiler.is_compiling()
-        if not is_bf16 or not has_onednn_bf16():
-            return F.linear(x, weight, bias)
-        function = _Bf16Linear
-    elif not _is_onednn_product(x, weight):
+    dtype = compute_dtype(x)
+    library = _library_for(x, weight, dtype)
+    if library == "blas":
         return F.linear(x, weight, bias)
-    elif not torch.is_grad_enabled():
+    if library == "onednn" and dtype == torch.float32 and not torch.is_grad_enabled():
         return _onednn(x, weight, bias)
     flat = x.reshape(-1, x.size(-1))  # [N, D_in]; the result is no view, so that callers may overwrite it
-    y: Tensor = function.apply(flat, weight, bias)  # type: ignore[no-untyped-call]
+    y: Tensor = _Linear.apply(flat, weight, bias, library, dtype)  # type: ignore[no-untyped-call]
     return y.view(*x.shape[:-1], y.size(1))
 
 
-def mm_transposed(a: Tensor, b: Tensor) -> Tensor:
-    """A B^T of a [M, K] and b [N, K], without gradients; transposed views are not copied."""
-    return _onednn(a, b) if _is_onednn_product(a, b) else a @ b.mT
+def multiply(a: Tensor, b: Tensor, dtype: torch.dtype, out_dtype: torch.dtype = torch.float32) -> Tensor:
+    """A B of a [M, K] and b [K, N], without gradients, of numbers that are rounded to `dtype`.
+
+    The result is in `out_dtype`, or in `dtype` if the library writes that. Transposed views are not copied.
+    """
+    return _multiply(_library_for(a, b.mT, dtype), a, b, dtype, out_dtype)
 
 
-def weight_grad(grad: Tensor, x: Tensor) -> Tensor:
-    """Gradient G^T X [D_out, D_in] of a weight, from the gradients [N, D_out] of N outputs and the inputs [N, D_in]."""
-    a, b = grad.mT, x.mT
-    if not _is_onednn_product(a, b):
-        return a @ x
-    return _onednn(a, b) if a.size(0) <= b.size(0) else _onednn(b, a).mT  # few rows and many columns are faster
+def operand(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """A matrix as products in `dtype` read it most quickly: rounded, unless their library does that itself."""
+    if x.dtype == dtype:
+        return x
+    can_choose = x.device.type == "cpu" and dtype in native_kernels.DTYPES and not torch.compiler.is_compiling()
+    return x if can_choose and x.dtype == torch.float32 and chosen_library(dtype) == "native" else x.to(dtype)
 
 
-def _is_onednn_product(x: Tensor, weight: Tensor) -> bool:
-    """Return whether oneDNN computes a product: float32, on a CPU, large enough for its overhead, and the choice."""
-    return (
-        x.numel() * weight.size(0) >= MIN_MULTIPLICATIONS
-        and x.dtype == torch.float32 == weight.dtype
+def _library_for(x: Tensor, weight: Tensor, dtype: torch.dtype) -> Library:
+    """Return the library of a product x W^T: of float32 or bf16, on a CPU, and large enough for its overhead."""
+    multiplications = x.numel() * weight.size(0)
+    can_choose = (
+        multiplications >= min(MIN_MULTIPLICATIONS.values())
         and x.device.type == "cpu"
+        and dtype in native_kernels.DTYPES
+        and {x.dtype, weight.dtype} <= {torch.float32, dtype}
         and not torch.compiler.is_compiling()  # compiled and exported programs choose their own products
-        and chosen_library() == "onednn"
     )
+    if not can_choose:
+        return "blas"
+    library = chosen_library(dtype)
+    return library if multiplications >= MIN_MULTIPLICATIONS.get(library, 0) else "blas"
 
 
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -143,77 +156,91 @@ def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return y
 
 
-class _OneDNNLinear(torch.autograd.Function):
-    """x W^T + b of x [N, D_in] by oneDNN, with its gradients."""
+def _multiply(
+    library: Library, a: Tensor, b: Tensor, dtype: torch.dtype, out_dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """See `multiply`."""
+    if library == "native":
+        return native_kernels.multiply(a, b, dtype=dtype, out_dtype=out_dtype)
+    if library == "onednn" and dtype == torch.float32:
+        few, many = a, b.mT  # few rows and many columns are faster
+        return _onednn(few, many) if a.size(0) <= b.size(1) or a.stride(-1) == 1 else _onednn(many, few).mT
+    return a.to(dtype) @ b.to(dtype) if dtype in native_kernels.DTYPES else a @ b
+
+
+class _Linear(torch.autograd.Function):
+    """x W^T + b of x [N, D_in], multiplied in `dtype`, with gradients in the types of x, W and b."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, library: Library, dtype: torch.dtype
+    ) -> Tensor:
+        ctx.library, ctx.dtype = library, dtype
+        ctx.dtypes = x.dtype, weight.dtype, None if bias is None else bias.dtype
+        if library != "native":
+            x, weight = x.to(dtype), weight.to(dtype)
+            bias = None if bias is None else bias.to(dtype)
         ctx.save_for_backward(x, weight)
+        if library == "native":
+            return native_kernels.multiply(x, weight.mT, dtype=dtype, out_dtype=dtype, bias=bias)
         return _onednn(x, weight, bias)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
-        (grad,) = grads  # [N, D_out]
-        grad_x = mm_transposed(grad, weight.mT) if needs_x else None
-        grad_weight = weight_grad(grad, x) if needs_weight else None
-        return grad_x, grad_weight, grad.sum(0) if needs_bias else None
-
-
-class _Bf16Linear(torch.autograd.Function):
-    """x W^T + b of x [N, D_in] in bf16, with gradients in the types of x, W and b."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        low, low_weight = x.to(torch.bfloat16), weight.to(torch.bfloat16)
-        ctx.save_for_backward(low, low_weight)
-        ctx.dtypes = x.dtype, weight.dtype, None if bias is None else bias.dtype
-        return _onednn(low, low_weight, None if bias is None else bias.to(torch.bfloat16))
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        low, low_weight = ctx.saved_tensors
-        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
+        needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
         x_dtype, weight_dtype, bias_dtype = ctx.dtypes
         (grad,) = grads  # [N, D_out]
-        grad_x = (grad @ low_weight).to(x_dtype) if needs_x else None
-        grad_weight = (grad.mT @ low).to(weight_dtype) if needs_weight else None
-        return grad_x, grad_weight, grad.sum(0).to(bias_dtype) if needs_bias else None
+        grad_x = _multiply(ctx.library, grad, weight, ctx.dtype, x_dtype).to(x_dtype) if needs_x else None
+        grad_weight = _multiply(ctx.library, grad.mT, x, ctx.dtype).to(weight_dtype) if needs_weight else None
+        return grad_x, grad_weight, grad.sum(0).to(bias_dtype) if needs_bias else None, None, None
 
 
 def _requested_library() -> Library | None:
     """Return the library of the environment variable; None: to be measured."""
-    requests: dict[str, Library | None] = {"": None, "auto": None, "blas": "blas", "onednn": "onednn"}
+    requests: dict[str, Library | None] = {"": None, "auto": None, **{name: name for name in LIBRARIES}}
     value = os.environ.get(VARIABLE, "")
     if value not in requests:
-        raise UsageError(f"{VARIABLE}={value}: must be auto, blas or onednn")
-    if requests[value] == "onednn" and not has_onednn():
-        raise UsageError(f"{VARIABLE}=onednn: this installation of torch has no oneDNN; unset the variable")
+        raise UsageError(f"{VARIABLE}={value}: must be auto, {', '.join(LIBRARIES[:-1])} or {LIBRARIES[-1]}")
+    if requests[value] not in (None, *products()):
+        reason = {
+            "onednn": "this installation of torch has no oneDNN",
+            "native": f"there is no native library ({native().reason})",
+        }[value]
+        raise UsageError(f"{VARIABLE}={value}: {reason}; unset the variable")
     return requests[value]
 
 
-def _faster_library() -> Library:
+def _faster_library(dtype: torch.dtype) -> Library:
     """Return the library that first wins WINS rounds, on one thread: several wait for each other on a busy machine."""
     wins: Counter[Library] = Counter()
     rows, inputs, outputs = TRIAL_SHAPE
-    threads = torch.get_num_threads()
+    threads, candidates = torch.get_num_threads(), products(dtype)
     torch.set_num_threads(1)
     try:
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             x, weight = torch.ones(rows, inputs), torch.ones(outputs, inputs)
+            calls = {  # the native library rounds by itself
+                name: partial(product, *((x, weight) if name == "native" else (x.to(dtype), weight.to(dtype))))
+                for name, product in candidates.items()
+            }
             while max(wins.values(), default=0) < WINS:
-                trials = [  # in turn, so that noise meets both
-                    {name: seconds_of(partial(product, x, weight)) for name, product in products().items()}
-                    for _ in range(TRIALS)
-                ]
-                blas, onednn = (min(each.get(name, math.inf) for each in trials) for name in LIBRARIES)
-                wins["onednn" if onednn * MIN_SPEEDUP < blas else "blas"] += 1
+                wins[_fastest(calls)] += 1
     finally:
         torch.set_num_threads(threads)
     return wins.most_common(1)[0][0]
+
+
+def _fastest(calls: Mapping[Library, Callable[[], object]]) -> Library:
+    """Return the winner of one round of trials, by MIN_SPEEDUP."""
+    trials = [{name: seconds_of(call) for name, call in calls.items()} for _ in range(TRIALS)]  # noise meets all
+    seconds = {name: min(trial[name] for trial in trials) for name in calls}
+    best: Library = "blas"
+    for name in calls:
+        if seconds[name] * MIN_SPEEDUP.get(name, 1) < seconds[best]:
+            best = name
+    return best
 
 
 def seconds_of(call: Callable[[], object]) -> float:

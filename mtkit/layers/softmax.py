@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mtkit.layers import native_kernels
 from mtkit.layers.cache import MIN_KEYS, KVCache
 from mtkit.layers.dropout import Dropout
 from mtkit.layers.positions import Position, relative_distance
@@ -115,6 +116,8 @@ class DotProductAttention(nn.Module):
         super().__init__()
         self.position = position
         self.dropout = Dropout(dropout)
+        hooks = ("bias", "value_bias")
+        self.is_plain = all(getattr(type(position), hook) is getattr(Position, hook) for hook in hooks)
 
     def forward(self, q: Tensor, q_pos: Tensor, kv: KVCache, visible: Tensor | None) -> tuple[Tensor, Tensor]:
         """Attend from queries to keys.
@@ -128,6 +131,9 @@ class DotProductAttention(nn.Module):
         Returns:
             Weighted values [B, H, T, K], zeros where no key is visible; and the weights [B, H, T, S].
         """
+        if self.is_plain and native_kernels.can_attend(q, kv.k, kv.v, visible):  # the same in one pass
+            scale = self.position.scale(q.size(-1))
+            return native_kernels.attend(q, kv.k, kv.v, visible, scale=scale, dropout=self.dropout)
         weights = softmax(apply_mask(self.scores(q, q_pos, kv), visible))  # [B, H, T, S]
         if visible is not None and visible.dtype == torch.bool:  # an additive mask promises that a query sees a key
             weights = weights * visible.any(-1, keepdim=True).to(weights.dtype)

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from mtkit.layers.matmul import compute_dtype, mm_transposed, weight_grad
+from mtkit.layers.matmul import compute_dtype, multiply, operand
+from mtkit.layers.native_kernels import can_normalise, normalise_
 
 CHUNK_SIZE = 512  # positions whose logits exist at one time; 256 to 512 were the fastest on CPU
 BLOCK_SIZE = 1 << 17  # logits that take all operations of a softmax in turn: half a megabyte, for the cache of a core
@@ -62,6 +63,8 @@ def softmax_(logits: Tensor, bias: Tensor | None, target: Tensor) -> _ChunkLoss:
 
     On a CPU it takes a few rows at a time through all operations, while they are in the cache.
     """
+    if can_normalise(logits, bias):  # the same in one pass
+        return _ChunkLoss(*normalise_(logits, bias, target))
     wide = torch.promote_types(logits.dtype, torch.float32)
     max_logit, target_logit, norm = logits.new_empty(3, logits.size(0), 1, dtype=wide)
     for block in row_blocks(logits):
@@ -83,19 +86,20 @@ def row_blocks(logits: Tensor) -> Iterator[slice]:
 
 
 class _LossInputs(NamedTuple):
-    """The inputs of the loss, cast to the type of the matrix products."""
+    """The inputs of the loss, as the matrix products read them."""
 
     hidden: Tensor  # [N, D]
     weight: Tensor  # [V, D]
     bias: Tensor | None  # [V]
     target: Tensor  # [N]
     smoothing: float
+    dtype: torch.dtype  # of the matrix products
 
     def chunks(self) -> Iterator[tuple[slice, Tensor, _ChunkLoss]]:
         """The positions of each chunk, their probabilities [n, V], and the results of their loss."""
         for start in range(0, self.hidden.size(0), CHUNK_SIZE):
             chunk = slice(start, start + CHUNK_SIZE)
-            logits = mm_transposed(self.hidden[chunk], self.weight)  # [n, V]
+            logits = multiply(self.hidden[chunk], self.weight.mT, self.dtype, self.dtype)  # [n, V]
             result = softmax_(logits, self.bias, self.target[chunk])
             yield chunk, logits, result
 
@@ -129,9 +133,9 @@ class _ChunkedLoss(torch.autograd.Function):
         grad_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and needs_bias else None  # [V]
         for chunk, probs, result in inputs.chunks():
             total += result.loss(smoothing)
-            grad_hidden[chunk] = mm_transposed(probs, inputs.weight.mT)
+            grad_hidden[chunk] = multiply(probs, inputs.weight, inputs.dtype)
             if grad_weight is not None:
-                grad_weight += weight_grad(probs, inputs.hidden[chunk])
+                grad_weight += multiply(probs.mT, inputs.hidden[chunk], inputs.dtype)
             if grad_bias is not None:
                 grad_bias += probs.sum(0, dtype=wide)
         # minus the gradient of the target distribution (1 - e) onehot(target) + e / V
@@ -158,7 +162,7 @@ class _ChunkedLoss(torch.autograd.Function):
 
 def _cast_inputs(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float) -> _LossInputs:
     dtype = compute_dtype(hidden)
-    return _LossInputs(hidden.to(dtype), weight.to(dtype), bias, target, smoothing)
+    return _LossInputs(operand(hidden, dtype), operand(weight, dtype), bias, target, smoothing, dtype)
 
 
 def label_smoothed_loss(

@@ -25,6 +25,7 @@ import torch
 from mtkit.errors import ComputeError, RecipeError
 from mtkit.hardware import has_bf16
 from mtkit.layers.matmul import LIBRARIES, chosen_library, use_library
+from mtkit.layers.native_kernels import kernels_in_use, use_kernels
 from mtkit.models.interface import TranslationModel
 from mtkit.training.config import PrecisionName
 from mtkit.training.distributed import ProcessGroup
@@ -126,13 +127,19 @@ class Numerics:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The record, as JSON; `matmul` is the library of float32 products on a CPU (see layers/matmul.py)."""
-        return {**asdict(self), "threads": list(self.threads), "matmul": chosen_library()}
+        """The record, as JSON, with the libraries of products on a CPU (layers/matmul.py) and the kernels."""
+        libraries = {"matmul": chosen_library(), "kernels": kernels_in_use()}
+        if has_bf16(torch.device("cpu")):
+            libraries["matmul_bf16"] = chosen_library(torch.bfloat16)
+        return {**asdict(self), "threads": list(self.threads), **libraries}
 
     def use_same_library(self, before: Mapping[str, Any]) -> None:
-        """Compute products by the library of an earlier record, if that is of the same kind of processor."""
+        """Compute by the libraries and kernels of an earlier record, if that is of the same kind of processor."""
         if before.get("cpu") == self.cpu and before.get("matmul") in LIBRARIES:
             use_library(before["matmul"])
+            # records of earlier versions, which had no other choice, lack these
+            use_library(before.get("matmul_bf16", "onednn"), torch.bfloat16)
+            use_kernels(before.get("kernels", "torch"))
 
     def changes_since(self, before: Mapping[str, Any]) -> list[str]:
         """Differences from an earlier record, as "threads 2 instead of 1", in the entries that the record has."""

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Protocol, TypeVar
 
 from mtkit.errors import ComputeError, DataError, describe_oom, is_oom
-from mtkit.inference.library import native
 from mtkit.inference.native_search import NativeModel, NativeSearch
 from mtkit.inference.support import ComputeType
+from mtkit.native.library import native
 from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis, ScoredToken, SearchSettings, SentenceRequest, SpecialIds
 from mtkit.search.support import unsupported

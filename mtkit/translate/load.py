@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from mtkit import __version__
 from mtkit.errors import DataError, UsageError
 from mtkit.hardware import parse_device, runs_on_cpu, set_num_threads
-from mtkit.inference.library import native
 from mtkit.inference.native_search import NativeModel
 from mtkit.inference.support import ComputeType, cpu_compute_type, unsupported_model_key
 from mtkit.io.files import hash_files
@@ -24,6 +23,7 @@ from mtkit.model_folder.folder import (
     read_metadata,
     read_stored_model,
 )
+from mtkit.native.library import native
 from mtkit.recipe.tree import load_search
 from mtkit.search.config import SearchConfig
 from mtkit.text.lines import list_of_texts, require_list

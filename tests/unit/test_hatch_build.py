@@ -11,7 +11,7 @@ import pytest
 
 import hatch_build
 from hatch_build import VARIABLE, NativeLibraryHook, compile_libraries, find_cc, find_zig, zig_machine
-from mtkit.inference import sources
+from mtkit.native import sources
 
 
 @pytest.fixture(autouse=True)

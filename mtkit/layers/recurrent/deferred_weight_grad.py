@@ -33,7 +33,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from mtkit.layers.matmul import affine, compute_dtype, mm_transposed, weight_grad
+from mtkit.layers.matmul import affine, compute_dtype, multiply
 from mtkit.layers.projections import Projection
 
 
@@ -94,7 +94,7 @@ class _ShareWeight(torch.autograd.Function):
         if not ctx.accumulator.pairs:
             return None, None, None
         x, grad = ctx.accumulator.flush(0)  # [T·rows, d_in], [T·rows, d_out]
-        return weight_grad(grad, x), grad.sum(0) if ctx.has_bias else None, None
+        return multiply(grad.mT, x, grad.dtype, grad.dtype), grad.sum(0) if ctx.has_bias else None, None
 
 
 class _LinearStep(torch.autograd.Function):
@@ -117,7 +117,7 @@ class _LinearStep(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         ctx.accumulator.pairs[ctx.step] = (x.detach(), grad)
         grad_add = grad.to(ctx.add_dtype) if ctx.needs_input_grad[3] else None
-        return mm_transposed(grad, weight.mT).to(ctx.x_dtype), None, None, grad_add, None
+        return multiply(grad, weight, grad.dtype, ctx.x_dtype).to(ctx.x_dtype), None, None, grad_add, None
 
 
 def recurrent_bmm(right: Tensor) -> Callable[[Tensor], Tensor]:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mtkit.corpus.order.batch import Batch
-from mtkit.layers.matmul import compute_dtype, mm_transposed, weight_grad
+from mtkit.layers.matmul import compute_dtype, multiply
 from mtkit.models.interface import Losses, TranslationModel
 from mtkit.training.chunked_loss import CHUNK_SIZE, label_smoothed_loss, row_blocks
 from mtkit.training.objectives.config import DistillationConfig
@@ -102,14 +102,15 @@ class _ChunkedDivergence(torch.autograd.Function):
         grad_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)  # [V]
         for start in range(0, hidden.size(0), CHUNK_SIZE):
             chunk = slice(start, start + CHUNK_SIZE)
-            student, teacher = mm_transposed(low[chunk], low_weight), mm_transposed(taught[chunk], taught_weight)
+            student = multiply(low[chunk], low_weight.mT, dtype, dtype)
+            teacher = multiply(taught[chunk], taught_weight.mT, dtype, dtype)
             for logits, added in ((student, bias), (teacher, taught_bias)):
                 if added is not None:
                     logits += added
             total += divergence_(student, teacher, temperature)
             if any(ctx.needs_input_grad):
-                grad_hidden[chunk] = mm_transposed(student, low_weight.mT)
-                grad_weight += weight_grad(student, low[chunk])
+                grad_hidden[chunk] = multiply(student, low_weight, dtype)
+                grad_weight += multiply(student.mT, low[chunk], dtype)
                 if grad_bias is not None:
                     grad_bias += student.sum(0, dtype=wide)
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)

@@ -11,13 +11,13 @@ import pytest
 from mtkit.cli import entry
 from mtkit.compression import compress
 from mtkit.errors import DataError, UsageError
-from mtkit.inference.library import VARIABLE, native
 from mtkit.io.files import host_name, temporary_beside
 from mtkit.layers.variants.config import PerformerConfig
 from mtkit.model_folder.config_file import WEIGHTS, verify_model
 from mtkit.model_folder.folder import read_metadata, read_model
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.native.library import VARIABLE, native
 
 CONFIG = TransformerConfig(d_model=64, d_ff=96, num_heads=4, encoder_layers=2, decoder_layers=2)
 

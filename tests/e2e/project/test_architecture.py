@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from mtkit.cli.entry import execute
-from mtkit.inference.library import native
+from mtkit.native.library import native
 from mtkit.recipe.defaults.choose import Draft
 from mtkit.recipe.located import LocatedValue
 from mtkit.recipe.sections import Recipe

@@ -17,7 +17,7 @@ import hatch_build
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import mtkit
-from mtkit.inference.library import native
+from mtkit.native.library import native
 print(mtkit.__file__, native().functions is not None, native().reason)
 """
 
@@ -46,9 +46,9 @@ def project(tmp_path_factory) -> Path:
 @pytest.mark.whole
 def test_the_source_distribution_has_what_compiles_and_nothing_compiled(project) -> None:
     assert (project / "hatch_build.py").is_file()
-    sources = {path.relative_to(ROOT) for path in ROOT.glob("mtkit/inference/**/*.[ch]")}
+    sources = {path.relative_to(ROOT) for path in ROOT.glob("mtkit/native/**/*.[ch]")}
     assert sources
-    assert {path.relative_to(project) for path in project.glob("mtkit/inference/**/*.[ch]")} == sources
+    assert {path.relative_to(project) for path in project.glob("mtkit/native/**/*.[ch]")} == sources
     assert not list(project.rglob("*.so"))
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mtkit.inference.library import native
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.native.library import native
 from mtkit.text.tokenizer import TokenizerPair
 from tests.toy.models import write_toy_model
 

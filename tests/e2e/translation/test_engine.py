@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mtkit.cli import entry
-from mtkit.inference import library
-from mtkit.inference.library import Native, native
 from mtkit.layers.softmax import DotProductAttention
 from mtkit.model_folder.folder import read_stored_model
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.native import library
+from mtkit.native.library import Native, native
 from mtkit.search.beam import BeamSearch
 from mtkit.translate.engine import NativeEngine
 from mtkit.translate.load import load_engine

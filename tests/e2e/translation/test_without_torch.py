@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from mtkit.cli import entry
-from mtkit.inference.library import native
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.native.library import native
 from tests.toy.sampling import sampled
 
 CONFIG = TransformerConfig(d_model=32, d_ff=64, num_heads=4, encoder_layers=2, decoder_layers=2)

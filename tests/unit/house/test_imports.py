@@ -14,7 +14,7 @@ from tests.unit.house.source_code import FILES, FUNCTION, PACKAGE, ROOT, module_
 
 # sub-package -> the sub-packages that it may import; those in OPEN_TO_ALL and itself are always allowed
 SCIENCE = {
-    "text", "corpus", "layers", "models", "search", "inference", "training", "translate", "evaluation", "plot"
+    "text", "corpus", "native", "layers", "models", "search", "inference", "training", "translate", "evaluation", "plot"
 }  # fmt: skip
 
 
@@ -36,13 +36,14 @@ TABLE: dict[str, set[str]] = {
     "text": set(),
     "documents": {"text"},
     "corpus": {"text", "documents.pair_lines"},  # parallel text of any form, as lines
-    "layers": set(),
+    "native": set(),
+    "layers": {"native"},
     "models": {"layers", "corpus.order.batch"},
     "search": set(),
-    "inference": {"layers", "models", "search", "corpus.order.batch"},
-    "training": {"models", "corpus", "layers.matmul", "layers.projections"},
+    "inference": {"native", "layers", "models", "search", "corpus.order.batch"},
+    "training": {"models", "corpus", "layers.matmul", "layers.native_kernels", "layers.projections"},
     # models are read from their folders, and overrides of their search settings by the rules of recipes
-    "translate": {"search", "inference", "models", "corpus", "text"}
+    "translate": {"search", "native", "inference", "models", "corpus", "text"}
     | {"documents.glossary", "model_folder", "recipe.tree", "evaluation"},
     "evaluation": {"text"},
     "plot": {"text", "evaluation"},

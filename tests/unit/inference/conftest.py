@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mtkit.inference.library import VARIABLE, native
+from mtkit.native.library import VARIABLE, native
 
 
 @pytest.fixture

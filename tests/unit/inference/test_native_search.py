@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from mtkit.config import config as configuration
 from mtkit.corpus.order.batch import Target
 from mtkit.errors import DataError
-from mtkit.inference import library, native_search, support
-from mtkit.inference.library import native
+from mtkit.inference import native_search, support
 from mtkit.inference.native_search import NativeModel
 from mtkit.inference.support import unsupported_model_key
+from mtkit.native import library
+from mtkit.native.library import native
 from mtkit.search.config import DiverseBeamConfig, SamplingConfig, SearchConfig
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.search.length_penalty import GNMT, WordReward

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.errors import UsageError
-from mtkit.inference.library import native
 from mtkit.inference.prepare import NativeLinear, prepare_for_inference, resolve_compute_type
 from mtkit.layers.positions import Position
 from mtkit.layers.projections import Projection
 from mtkit.models.interface import TranslationModel
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
+from mtkit.native.library import native
 from tests.unit.inference.native_models import REFUSED, SMALL, V, build, padded, requests
 
 CPU = torch.device("cpu")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from mtkit.inference.library import native
 from mtkit.inference.packing import PrunedOutput, check
+from mtkit.native.library import native
 
 pytestmark = pytest.mark.skipif(native().functions is None, reason=f"no native library: {native().reason}")
 

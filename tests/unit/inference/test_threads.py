@@ -10,8 +10,8 @@ import time
 import pytest
 
 from mtkit.hardware import num_threads
-from mtkit.inference import library
-from mtkit.inference.library import run_in_chunks, run_together
+from mtkit.native import library
+from mtkit.native.library import run_in_chunks, run_together
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 3, 8])

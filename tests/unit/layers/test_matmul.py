@@ -18,7 +18,7 @@ SHAPES = [(600, 128, 384), (300, 512, 64), (9, 64, 4000)]  # N, D_in, D_out
 @pytest.fixture(autouse=True)
 def _restore_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(matmul.VARIABLE, raising=False)
-    monkeypatch.setattr(matmul, "_library", None)
+    monkeypatch.setattr(matmul, "_library", {})
 
 
 @pytest.fixture
@@ -43,13 +43,14 @@ def outputs_and_gradients(product, x, weight, bias, grad):
 
 @needs_onednn
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", ["blas", "onednn"])
+@pytest.mark.parametrize("name", matmul.LIBRARIES)
 def test_linear_and_its_gradients_agree_with_float64(shape, name, onednn_calls):
     rows, d_in, d_out = shape
     generator = torch.Generator().manual_seed(1)
     x, weight = torch.randn(rows, d_in, generator=generator), torch.randn(d_out, d_in, generator=generator)
     bias, grad = torch.randn(d_out, generator=generator), torch.randn(rows, d_out, generator=generator)
-    assert matmul.use_library(name)
+    if not matmul.use_library(name):
+        pytest.skip(f"{name} is not here")
     found = outputs_and_gradients(matmul.affine, x, weight, bias, grad)
     exact = outputs_and_gradients(F.linear, x.double(), weight.double(), bias.double(), grad.double())
     # A sum of n products in any order differs by at most n roundings of the sum of their absolute values.
@@ -93,20 +94,23 @@ def test_no_gradient_is_computed_that_is_not_needed(onednn_calls):
     assert x.grad is not None
 
 
-@needs_onednn
-def test_weight_grad_has_the_shape_of_the_weight_in_both_orders():
-    matmul.use_library("onednn")
+@pytest.mark.parametrize("name", matmul.LIBRARIES)
+def test_the_product_for_a_weights_gradient_has_the_shape_of_the_weight_in_both_orders(name):
+    if not matmul.use_library(name):
+        pytest.skip(f"{name} is not here")
     for d_in, d_out in ((64, 512), (512, 64)):
         x, grad = torch.randn(300, d_in), torch.randn(300, d_out)
-        torch.testing.assert_close(matmul.weight_grad(grad, x), grad.T @ x, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(matmul.multiply(grad.mT, x, torch.float32), grad.T @ x, rtol=1e-4, atol=1e-4)
 
 
 needs_onednn_bf16 = pytest.mark.skipif(not matmul.has_onednn_bf16(), reason="no oneDNN products in bf16 here")
 
 
-@needs_onednn_bf16
+@pytest.mark.parametrize("name", ["onednn", "native"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_bf16_products_and_their_gradients_agree_with_float64(shape, onednn_calls):
+def test_bf16_products_and_their_gradients_agree_with_float64(shape, name, onednn_calls):
+    if not matmul.use_library(name, torch.bfloat16):
+        pytest.skip(f"{name} does not compute in bf16 here")
     rows, d_in, d_out = shape
     generator = torch.Generator().manual_seed(1)
     x, weight, bias, grad = (
@@ -123,7 +127,7 @@ def test_bf16_products_and_their_gradients_agree_with_float64(shape, onednn_call
     for value, expected in zip(found, exact, strict=True):
         assert (value - expected).norm() < 2.0**-9 * expected.norm()  # one rounding of the result
     assert all(leaf.grad.dtype == torch.float32 for leaf in leaves)
-    assert len(onednn_calls) == 1
+    assert len(onednn_calls) == (name == "onednn")
 
 
 @needs_onednn_bf16
@@ -145,29 +149,42 @@ def test_a_torch_that_does_not_know_whether_onednn_has_bf16_does_not_use_it(monk
 
 def test_bf16_without_onednn_is_left_to_torch(monkeypatch, onednn_calls):
     monkeypatch.setattr(matmul, "has_onednn_bf16", lambda: False)
+    monkeypatch.setattr(matmul.native_kernels, "is_available", lambda: False)
     with torch.autocast("cpu", torch.bfloat16):
         y = linear(64, 32)(torch.randn(5, 64))
     assert y.dtype == torch.bfloat16
     assert not onednn_calls
 
 
-def test_the_library_is_measured_once_and_the_faster_one_is_taken(monkeypatch):
-    if matmul.has_onednn():
-        for seconds, expected in (((2.0, 1.0), "onednn"), ((1.0, 1.0), "blas"), ((1.0, 2.0), "blas")):
-            times = itertools.cycle(seconds)  # the BLAS and oneDNN in turn
-            monkeypatch.setattr(matmul, "seconds_of", lambda call, times=times: next(times))
-            monkeypatch.setattr(matmul, "_library", None)
-            assert matmul.chosen_library() == expected
-    monkeypatch.setattr(matmul, "_faster_library", lambda: pytest.fail("measured again"))
-    assert matmul.chosen_library() == matmul._library
+def as_if_all_were_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matmul, "products", lambda dtype=torch.float32: dict.fromkeys(matmul.LIBRARIES, F.linear))
 
 
-@needs_onednn
+def test_the_library_is_measured_once_and_the_fastest_one_is_taken(monkeypatch):
+    as_if_all_were_here(monkeypatch)
+    for seconds, expected in {
+        (2.0, 1.0, 9.0): "onednn",
+        (1.0, 1.0, 9.0): "blas",
+        (1.0, 2.0, 9.0): "blas",
+        (1.0, 1.0, 1.0): "native",  # which compiles nothing
+        (1.0, 2.0, 1.2): "native",
+        (1.0, 2.0, 1.3): "blas",
+        (3.0, 1.0, 1.3): "onednn",
+    }.items():
+        times = itertools.cycle(seconds)  # the BLAS, oneDNN and the native library in turn
+        monkeypatch.setattr(matmul, "seconds_of", lambda call, times=times: next(times))
+        monkeypatch.setattr(matmul, "_library", {})
+        assert matmul.chosen_library() == expected
+    monkeypatch.setattr(matmul, "_faster_library", lambda dtype: pytest.fail("measured again"))
+    assert matmul.chosen_library() == "onednn"
+
+
 def test_few_wrong_measurements_do_not_change_the_choice(monkeypatch):
-    rounds = [(2.0, 1.0)] * (matmul.WINS - 1) + [(1.0, 1.0)] * matmul.WINS
+    as_if_all_were_here(monkeypatch)
+    rounds = [(2.0, 1.0, 9.0)] * (matmul.WINS - 1) + [(1.0, 1.0, 9.0)] * matmul.WINS
     times = iter([second for each in rounds for second in each * matmul.TRIALS])
     monkeypatch.setattr(matmul, "seconds_of", lambda call: next(times))
-    monkeypatch.setattr(matmul, "_library", None)
+    monkeypatch.setattr(matmul, "_library", {})
     assert matmul.chosen_library() == "blas"
     assert next(times, None) is None
 
@@ -175,7 +192,7 @@ def test_few_wrong_measurements_do_not_change_the_choice(monkeypatch):
 def test_the_choice_is_measured_on_one_thread(monkeypatch):
     threads, seen = torch.get_num_threads(), set()
     monkeypatch.setattr(matmul, "seconds_of", lambda call: seen.add(torch.get_num_threads()) or 1.0)
-    monkeypatch.setattr(matmul, "_library", None)
+    monkeypatch.setattr(matmul, "_library", {})
     torch.set_num_threads(2)
     try:
         matmul.chosen_library()
@@ -187,13 +204,17 @@ def test_the_choice_is_measured_on_one_thread(monkeypatch):
 
 def test_a_torch_without_the_operator_uses_the_blas(monkeypatch):
     monkeypatch.setattr(matmul, "has_onednn", lambda: False)
+    monkeypatch.setattr(matmul.native_kernels, "is_available", lambda: False)
     assert matmul.chosen_library() == "blas"
     assert not matmul.use_library("onednn")
     assert matmul.chosen_library() == "blas"
     torch.testing.assert_close(linear(256, 64)(torch.ones(100, 256)).shape, torch.Size([100, 64]))
     monkeypatch.setenv(matmul.VARIABLE, "onednn")
-    monkeypatch.setattr(matmul, "_library", None)
+    monkeypatch.setattr(matmul, "_library", {})
     with pytest.raises(UsageError, match="no oneDNN"):
+        matmul.chosen_library()
+    monkeypatch.setenv(matmul.VARIABLE, "native")
+    with pytest.raises(UsageError, match="MTKIT_MATMUL=native: there is no native library"):
         matmul.chosen_library()
 
 
@@ -202,8 +223,8 @@ def test_the_environment_variable_wins(monkeypatch):
     assert not matmul.use_library("onednn")
     assert matmul.chosen_library() == "blas"
     monkeypatch.setenv(matmul.VARIABLE, "mkl")
-    monkeypatch.setattr(matmul, "_library", None)
-    with pytest.raises(UsageError, match="MTKIT_MATMUL=mkl: must be auto, blas or onednn"):
+    monkeypatch.setattr(matmul, "_library", {})
+    with pytest.raises(UsageError, match="MTKIT_MATMUL=mkl: must be auto, blas, onednn or native"):
         matmul.chosen_library()
 
 

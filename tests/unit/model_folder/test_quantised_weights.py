@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mtkit.errors import DataError
-from mtkit.inference.library import native
 from mtkit.inference.prepare import NativeLinear
 from mtkit.io.finite import check_finite
 from mtkit.layers.projections import linear
@@ -25,6 +24,7 @@ from mtkit.model_folder.weights_file import (
 )
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.native.library import native
 from mtkit.training.checkpoints.tensor_file import DTYPES, write_tensors
 from mtkit.training.weights import weights
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from mtkit import hardware
-from mtkit.inference import library
-from mtkit.inference.library import native
 from mtkit.inference.native_search import NativeModel
+from mtkit.native import library
+from mtkit.native.library import native
 from mtkit.search.config import MaxLength, SearchConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.training.weights import weights

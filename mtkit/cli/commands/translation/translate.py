@@ -136,7 +136,7 @@ def translate(
     from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
     from mtkit.documents.format import is_document
-    from mtkit.inference.library import native
+    from mtkit.native.library import native
     from mtkit.translate.glossary import read_glossary
     from mtkit.translate.load import TranslatorSpec
     from mtkit.translate.output import FlagSummary

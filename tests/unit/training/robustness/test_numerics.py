@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mtkit.layers import matmul
+from mtkit.hardware import has_bf16
+from mtkit.layers import matmul, native_kernels
 from mtkit.training.checkpoints.checkpoint import list_checkpoints, read_state
 from mtkit.training.distributed import SINGLE_PROCESS
 from mtkit.training.loop import train
@@ -36,6 +37,8 @@ def test_the_record_is_of_this_process() -> None:
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "device": "cpu",
         "matmul": matmul.chosen_library(),
+        "kernels": native_kernels.kernels_in_use(),
+        **({"matmul_bf16": matmul.chosen_library(torch.bfloat16)} if has_bf16(torch.device("cpu")) else {}),
     }
     assert json.loads(json.dumps(numerics.to_json())) == numerics.to_json()
 
@@ -50,7 +53,8 @@ def test_changes() -> None:
 @pytest.mark.skipif(not matmul.has_onednn(), reason="this torch has no oneDNN")
 def test_the_library_of_products_is_kept_on_the_same_processor(monkeypatch) -> None:
     monkeypatch.delenv(matmul.VARIABLE, raising=False)
-    monkeypatch.setattr(matmul, "_library", "blas")
+    monkeypatch.setattr(matmul, "_library", {torch.float32: "blas"})
+    monkeypatch.setattr(native_kernels, "_is_used", True)
     HERE.use_same_library({"cpu": "AVX512", "matmul": "onednn"})
     assert matmul.chosen_library() == "blas"
     HERE.use_same_library({"cpu": "AVX2"})
@@ -58,6 +62,9 @@ def test_the_library_of_products_is_kept_on_the_same_processor(monkeypatch) -> N
     HERE.use_same_library({"cpu": "AVX2", "matmul": "onednn"})
     assert matmul.chosen_library() == "onednn"
     assert HERE.changes_since({"matmul": "blas"}) == ["matmul onednn instead of blas"]
+    assert HERE.to_json()["kernels"] == "torch"  # an earlier version had no others
+    HERE.use_same_library({"cpu": "AVX2", "matmul": "onednn", "kernels": "native avx2"})
+    assert HERE.to_json()["kernels"] != "torch" or not native_kernels.is_available()
 
 
 def test_entries_that_an_older_record_lacks_are_skipped() -> None:

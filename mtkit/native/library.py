@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from mtkit.inference.sources import (
+from mtkit.native.sources import (
     LIBRARIES,
     PACKAGE,
     Field,
@@ -147,7 +147,8 @@ def field_names(structure: type[ctypes.Structure]) -> list[str]:
 
 
 STRUCTURES = define(read_structures())
-Linear, Pruned, Norm, Layer, StackStructure, Constraints, SamplingSettings, Task = STRUCTURES.values()
+Linear, Pruned, Norm, Layer, StackStructure, Constraints, SamplingSettings, Task, *_TRAINING = STRUCTURES.values()
+Matrix, MatrixProduct, Threads, SoftmaxRows, HeadsStructure, TrainedAttention = _TRAINING
 
 # name: types of the result and of the arguments
 FUNCTIONS = {
@@ -161,6 +162,10 @@ FUNCTIONS = {
     "mtkit_search_begin": (c_void_p, c_void_p, c_int),
     "mtkit_search_run": (c_int, c_void_p, c_int),
     "mtkit_search_end": (None, c_void_p),
+    "mtkit_multiply": (c_int, c_void_p, c_void_p),
+    "mtkit_softmax_rows": (c_int, c_void_p, c_void_p),
+    "mtkit_attend": (c_int, c_void_p, c_void_p),
+    "mtkit_lanes": (c_int,),
 }
 
 

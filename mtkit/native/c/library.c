@@ -1,4 +1,4 @@
-/* What the loader (mtkit/inference/library.py) asks a library before it uses it: which sources it was compiled from, where
+/* What the loader (mtkit/native/library.py) asks a library before it uses it: which sources it was compiled from, where
    the fields of its structures are, and which instruction sets the processor has. It asks the library `baseline`, which every
    processor of the architecture can run.
 
@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "search.h"
+#include "training.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -15,12 +15,15 @@ from typing import NamedTuple
 
 HASH_DIGITS = 16
 PACKAGE = Path(__file__).resolve().parents[1]
-C_SOURCES = PACKAGE / "inference" / "c"
+C_SOURCES = PACKAGE / "native" / "c"
 LIBRARIES = C_SOURCES.with_name("compiled")  # SET.HASH.so for each instruction set, with the hash of its bytes
 
 
 # structures that Python fills or reads, each after those that it contains or points to
-SHARED_STRUCTURES = ("Linear", "Pruned", "Norm", "Layer", "Stack", "Constraints", "Sampling", "Task")
+SHARED_STRUCTURES = (
+    *("Linear", "Pruned", "Norm", "Layer", "Stack", "Constraints", "Sampling", "Task"),
+    *("Matrix", "MatrixProduct", "Threads", "SoftmaxRows", "Heads", "TrainedAttention"),
+)
 
 
 class Field(NamedTuple):

@@ -1,0 +1,296 @@
+"""Kernels of training on a CPU from the native library (mtkit/native/c/training.h), with their gradients.
+
+They compute what layers compute otherwise with several operations of torch. MTKIT_NATIVE=0 turns them off. A compiled
+or exported program never contains them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import byref
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mtkit.layers.dropout import LEVELS, Dropout, keep_mask
+from mtkit.native.library import (
+    CONSTANTS,
+    HeadsStructure,
+    Matrix,
+    MatrixProduct,
+    SoftmaxRows,
+    Threads,
+    TrainedAttention,
+    native,
+)
+
+DTYPES = (torch.float32, torch.bfloat16)
+
+
+@cache
+def _parallel() -> int | None:
+    """Address of the function that calls another one on the threads of torch; None: there is none."""
+    folder = Path(torch.__file__).parent / "lib"
+    for name in [*map(str, sorted(folder.glob("libgomp*"))), "libgomp.so.1"]:
+        try:
+            return ctypes.cast(ctypes.CDLL(name, mode=os.RTLD_NOLOAD).GOMP_parallel, ctypes.c_void_p).value
+        except (OSError, AttributeError):
+            continue
+    return None
+
+
+@cache
+def _threads(count: int) -> ctypes.Structure:
+    return Threads(_parallel(), count)
+
+
+def is_available() -> bool:
+    """Return whether there is a library, which runs on as many threads as torch."""
+    return native().functions is not None and (torch.get_num_threads() == 1 or _parallel() is not None)
+
+
+_is_used = True  # of this process, by softmax and attention; products choose for themselves (matmul.py)
+
+
+def use_kernels(name: str) -> None:
+    """Compute softmax and attention by the kernels that `kernels_in_use` returned before, if they are here."""
+    global _is_used
+    _is_used = name != "torch"
+
+
+def kernels_in_use() -> str:
+    """Return what computes softmax and attention of training: torch, or the native library of an instruction set."""
+    return f"native {native().reason.partition(',')[0]}" if _is_used and is_available() else "torch"
+
+
+def _matrix(x: Tensor) -> ctypes.Structure:
+    return Matrix(x.data_ptr(), *x.stride(), x.dtype == torch.bfloat16, *x.shape)
+
+
+def multiply(
+    a: Tensor,
+    b: Tensor,
+    *,
+    dtype: torch.dtype,
+    out_dtype: torch.dtype = torch.float32,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """A B + b of a [M, K] and b [K, N], with sums in float32.
+
+    Args:
+        a: float32 or bf16, of any layout.
+        b: the same.
+        dtype: to which the numbers of both are rounded, float32 or bf16.
+        out_dtype: of the result, float32 or bf16.
+        bias: [N].
+
+    Raises:
+        MemoryError: there is not enough memory for a copy of the operands.
+    """
+    inputs_at_once = CONSTANTS["BLOCK_GROUPS"] * (2 if dtype == torch.bfloat16 else 1)
+    if a.size(1) > inputs_at_once and out_dtype != torch.float32:  # sums are not rounded in between
+        return multiply(a, b, dtype=dtype, bias=bias).to(out_dtype)
+    a, b = (x if 1 in x.stride() else x.contiguous() for x in (a, b))
+    bias = None if bias is None else bias.to(torch.float32).contiguous()
+    out = torch.empty(a.size(0), b.size(1), dtype=out_dtype)
+    if not a.size(1):
+        return out.zero_() if bias is None else out.copy_(bias.expand_as(out))
+    product = MatrixProduct(
+        a=_matrix(a),
+        b=_matrix(b),
+        bias=None if bias is None else bias.data_ptr(),
+        c=out.data_ptr(),
+        c_stride=out.stride(0),
+        c_is_bfloat16=out_dtype == torch.bfloat16,
+        type=CONSTANTS["BFLOAT16" if dtype == torch.bfloat16 else "FLOAT32"],
+    )
+    _call("mtkit_multiply", product)
+    return out
+
+
+def _call(name: str, task: ctypes.Structure) -> None:
+    library: Any = native().functions
+    if getattr(library, name)(byref(task), byref(_threads(torch.get_num_threads()))):
+        raise MemoryError("memory is exhausted in the native library")
+
+
+def can_normalise(logits: Tensor, bias: Tensor | None) -> bool:
+    """Return whether `normalise_` computes the probabilities of these logits: on a CPU."""
+    return (
+        logits.device.type == "cpu"
+        and logits.dtype in DTYPES
+        and logits.is_contiguous()
+        and logits.numel() > 0
+        and not torch.compiler.is_compiling()
+        and (bias is None or (bias.dtype == torch.float32 and bias.is_contiguous()))
+        and _is_used
+        and is_available()
+    )
+
+
+def normalise_(logits: Tensor, bias: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Overwrite logits [n, V], float32 or bf16, with the probabilities of the logits plus a bias [V] in float32.
+
+    Returns:
+        The largest logit, the logit of the target [n], and the sum of exp(logit - largest), [n, 1] each.
+    """
+    rows, columns = logits.shape
+    results = torch.empty(3, rows, 1)
+    failed = torch.zeros(1, dtype=torch.int32)
+    pointers = dict(zip(("maximum", "target_logit", "norm"), (each.data_ptr() for each in results), strict=True))
+    task = SoftmaxRows(
+        logits=logits.data_ptr(),
+        bias=None if bias is None else bias.data_ptr(),
+        target=target.data_ptr(),
+        failed=failed.data_ptr(),
+        rows=rows,
+        columns=columns,
+        is_bfloat16=logits.dtype == torch.bfloat16,
+        **pointers,
+    )
+    _call("mtkit_softmax_rows", task)
+    maximum, target_logit, norm = results
+    return maximum, target_logit, norm
+
+
+@cache
+def _lanes() -> int:
+    library = native().functions
+    return 0 if library is None else int(library.mtkit_lanes())
+
+
+def can_attend(q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None) -> bool:
+    """Return whether `attend` computes attention from q [B, H, T, K] to k and v [B, G, S, K]: in training on a CPU."""
+    return (
+        q.requires_grad
+        and torch.is_grad_enabled()
+        and q.device.type == "cpu"
+        and q.dtype in DTYPES
+        and q.dtype == k.dtype == v.dtype
+        and v.size(3) == q.size(3)
+        and not torch.compiler.is_compiling()
+        and q.size(1) == k.size(1)
+        and q.numel() > 0
+        and k.numel() > 0
+        and (visible is None or visible.dtype == torch.bool)
+        and _is_used
+        and is_available()
+        and q.size(3) % _lanes() == 0
+    )
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None, *, scale: float, dropout: Dropout
+) -> tuple[Tensor, Tensor]:
+    """softmax(scale · Q K^T) V with gradients: Vaswani et al. 2017, eq. 1.
+
+    Args:
+        q: [B, H, T, K], where `can_attend` is true.
+        k: [B, H, S, K].
+        v: [B, H, S, K].
+        visible: bool [B, 1, 1 or T, S], or None.
+        scale: factor of the scores.
+        dropout: of the weights.
+
+    Returns:
+        Weighted values [B, H, T, K], zeros where no key is visible; and the weights [B, H, T, S] before dropout.
+    """
+    keep, keep_scale = None, 1.0
+    if dropout.training and dropout.drop_levels:
+        keep = keep_mask(torch.Size((*q.shape[:3], k.size(2))), dropout.drop_levels)
+        keep_scale = LEVELS / (LEVELS - dropout.drop_levels)
+    y, weights = _Attention.apply(q, k, v, visible, keep, scale, keep_scale)  # type: ignore[no-untyped-call]
+    return y, weights
+
+
+def _heads(x: Tensor) -> ctypes.Structure:
+    return HeadsStructure(x.data_ptr(), *x.stride()[:3])
+
+
+def _empty_heads(like: Tensor) -> Tensor:
+    """Uninitialised numbers [B, H, T, K] in the order B, T, H, K, in which the heads of a token are adjacent."""
+    sentences, heads, tokens, width = like.shape
+    return torch.empty(sentences, tokens, heads, width, dtype=like.dtype).transpose(1, 2)
+
+
+class _Attention(torch.autograd.Function):
+    """Attention and its weights, with the gradients of both."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        visible: Tensor | None,
+        keep: Tensor | None,
+        scale: float,
+        keep_scale: float,
+    ) -> tuple[Tensor, Tensor]:
+        q, k, v = (x if x.stride(3) == 1 else x.contiguous() for x in (q, k, v))
+        ctx.scales = scale, keep_scale
+        ctx.set_materialize_grads(False)
+        y, weights = _empty_heads(q), torch.empty(*q.shape[:3], k.size(2), dtype=q.dtype)
+        _attend(q, k, v, weights, visible, keep, ctx.scales, out=y)
+        ctx.save_for_backward(q, k, v, weights, visible, keep)
+        return y, weights
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        q, k, v, weights, visible, keep = ctx.saved_tensors
+        grad_y, grad_weights = grads
+        if grad_y is None:
+            grad_y = torch.zeros_like(q)
+        grad_y = grad_y if grad_y.stride(3) == 1 else grad_y.contiguous()
+        grad_weights = None if grad_weights is None else grad_weights.contiguous()
+        results = _empty_heads(q), _empty_heads(k), _empty_heads(v)
+        names = zip(("grad_q", "grad_k", "grad_v"), results, strict=True)
+        _attend(q, k, v, weights, visible, keep, ctx.scales, grad_out=grad_y, grad_weights=grad_weights, **dict(names))
+        return *results, None, None, None, None
+
+
+def _attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    weights: Tensor,
+    visible: Tensor | None,
+    keep: Tensor | None,
+    scales: tuple[float, float],
+    *,
+    grad_weights: Tensor | None = None,
+    **others: Tensor,
+) -> None:
+    """Run the kernel: forward into `out` and `weights`, or backward from `grad_out` and the weights."""
+    failed = torch.zeros(1, dtype=torch.int32)
+    if visible is not None:
+        visible = visible.expand(q.size(0), 1, q.size(2), k.size(2))
+        visible = visible if visible.stride(3) == 1 else visible.contiguous()
+    scale, keep_scale = scales
+    task = TrainedAttention(
+        q=_heads(q),
+        k=_heads(k),
+        v=_heads(v),
+        weights=weights.data_ptr(),
+        grad_weights=None if grad_weights is None else grad_weights.data_ptr(),
+        visible=None if visible is None else visible.data_ptr(),
+        visible_sentence=0 if visible is None else visible.stride(0),
+        visible_query=0 if visible is None else visible.stride(2),
+        keep=None if keep is None else keep.data_ptr(),
+        failed=failed.data_ptr(),
+        sentences=q.size(0),
+        heads=q.size(1),
+        queries=q.size(2),
+        keys=k.size(2),
+        width=q.size(3),
+        is_bfloat16=q.dtype == torch.bfloat16,
+        scale=scale,
+        keep_scale=keep_scale,
+        **{name: _heads(x) for name, x in others.items()},
+    )
+    _call("mtkit_attend", task)

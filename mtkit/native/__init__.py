@@ -1,0 +1,1 @@
+"""The native library: its C sources, and their loading."""
