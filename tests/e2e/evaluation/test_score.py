@@ -72,7 +72,7 @@ def test_errors_in_the_translations(content, code, message, toy_model, text, cap
 
 def test_one_of_two_files(capsys) -> None:
     assert entry.execute(["score", "m", "--src", "a"]) == 2
-    assert "score: give either --ref FILE or --hyps FILE" in capsys.readouterr().err
+    assert "score: give either --ref FILE, --hyps FILE or --contrastive FILE" in capsys.readouterr().err
 
 
 def test_the_summary_has_perplexity_accuracy_and_calibration(toy_model, text, tmp_path, capsys) -> None:

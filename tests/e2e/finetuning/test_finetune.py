@@ -18,6 +18,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
+import torch
 from sacrebleu.metrics.bleu import BLEU
 from safetensors.numpy import load_file
 
@@ -174,7 +175,8 @@ def test_a_repeated_command_keeps_everything(mtkit, tmp_path: Path, monkeypatch)
 @pytest.mark.whole
 def test_killed_and_repeated_ends_with_the_same_bits(mtkit, tmp_path: Path, base: Path, monkeypatch) -> None:
     monkeypatch.setenv(matmul.VARIABLE, "blas")  # in both processes: on a busy machine they might measure another one
-    matmul.use_library("blas")
+    for dtype in (torch.float32, torch.bfloat16):
+        matmul.use_library("blas", dtype)
     own = write(tmp_path, "own", pairs(150, OWN, 2))
     keys = [*UPDATES[1:], "training.max_updates=30", "training.checkpoint_every=2"]
     assert mtkit(*own, *keys)[0] == 0

@@ -198,7 +198,7 @@ def test_inputs_are_checked_before_any_work(folder: Path) -> None:
     (folder / "valid.en").unlink()
     with pytest.raises(MissingInputError) as missing:
         run(folder)
-    assert str(missing.value) == f"{folder}/test.de: no such file\n{folder}/valid.en: no such file"
+    assert str(missing.value) == f"{folder}/valid.en: no such file\n{folder}/test.de: no such file"
     (folder / "test.de").mkdir()
     with pytest.raises(MissingInputError, match=r"test\.de: a folder, where"):
         run(folder)
