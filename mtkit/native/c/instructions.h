@@ -1,6 +1,7 @@
-/* Dot products of 8-bit integers and of bfloat16, added to 32-bit sums: instructions that C has no operator for.
+/* Dot products of 8-bit integers and of bfloat16, added to 32-bit sums, and conversions of bfloat16: instructions that C
+   has no operator for.
 
-   Each function adds to every element of `sum` the dot product of the same element of `w`, 4 bytes or 2 bfloat16, and
+   Each function of the former adds to every element of `sum` the dot product of the same element of `w`, 4 bytes or 2 bfloat16, and
    of `a`. The bytes of `w` are unsigned, those of `a` signed: the order in which x86 and ARM have them. Processors
    without such an instruction compute the same with several others. Integer sums are exact on all of them.
 
@@ -75,5 +76,44 @@ INLINE Ints add_dot_bfloat16(Ints sum, Ints w, int32_t a) { /* a bfloat16 is the
     return (Ints)((Floats)sum + first * x[0] + second * x[1]);
 }
 #endif
+
+/* A bfloat16 is the upper half of a float. */
+typedef uint16_t __attribute__((may_alias)) Half;
+typedef uint16_t Halves __attribute__((vector_size(sizeof(uint16_t) * LANES)));
+typedef uint16_t UnalignedHalves __attribute__((vector_size(sizeof(uint16_t) * LANES), aligned(2), may_alias));
+
+/* The bits of floats, rounded to the nearest even in their upper half; NaN stays NaN. */
+INLINE Ints rounded_bits(Floats x) {
+    const Ints bits = (Ints)x;
+    const Ints rounded = bits + 0x7fff + ((bits >> 16) & 1);
+    return (Ints)select_floats(x != x, (Floats)(bits | 0x400000), (Floats)rounded);
+}
+
+INLINE Halves to_halves(Floats x) {
+#if defined(__AVX512BF16__)
+    const __m256bh halves = _mm512_cvtneps_pbh((__m512)x);
+    Halves out;
+    memcpy(&out, &halves, sizeof out);
+    return out;
+#endif
+    return __builtin_convertvector((rounded_bits(x) >> 16) & 0xffff, Halves);
+}
+
+INLINE uint16_t to_half(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(x != x ? bits >> 16 | 64 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+INLINE float of_half(uint16_t half) {
+    const uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+INLINE Floats load_halves(const Half *p) {
+    return (Floats)(__builtin_convertvector(*(const UnalignedHalves *)p, Ints) << 16);
+}
 
 #endif

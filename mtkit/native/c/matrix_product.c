@@ -4,7 +4,6 @@
    Goto & van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication". Nothing is compiled for a shape, which
    counts in training: nearly every batch has another number of rows. */
 
-#include "instructions.h"
 #include "scratch.h"
 #include "training.h"
 
@@ -29,7 +28,6 @@ typedef struct {
 } Work;
 
 typedef struct {
-    const Threads *threads;
     void (*task)(const void *, int);
     const void *context;
     int tasks, next;
@@ -155,24 +153,22 @@ INLINE void tile(const int32_t *a, int64_t a_row, int64_t a_group, const int32_t
     }
 }
 
-
 /* Write the sums of a tile, or add them to those of the groups before. */
 INLINE void store_tile(const Work *w, int row, int rows, int column, Ints sums[TILE_ROWS][2], int is_first, int is_last) {
     const MatrixProduct *p = w->product;
-    const int columns = min_int(PANEL, p->b.columns - column), adds = !is_first || p->adds;
+    const int columns = min_int(PANEL, p->b.columns - column);
     Floats bias[2] = {splat(0), splat(0)};
     if (is_last && w->bias) bias[0] = load(w->bias + column), bias[1] = load(w->bias + column + LANES);
     for (int r = 0; r < rows; r++) {
         const int64_t place = (row + r) * p->c_stride + column;
         float buffer[PANEL], *c = (float *)p->c + place;
         if (columns < PANEL) {
-            if (adds) memcpy(buffer, c, sizeof(float) * (size_t)columns);
+            if (!is_first) memcpy(buffer, c, sizeof(float) * (size_t)columns);
             c = buffer;
         }
         for (int h = 0; h < 2; h++) {
             Floats sum = (Floats)sums[r][h] + bias[h];
-            if (adds) sum += load(c + h * LANES); /* of float32 only */
-            if (is_last && p->activation == RELU) sum = select_floats(sum <= 0.0f, splat(0.0f), sum);
+            if (!is_first) sum += load(c + h * LANES); /* of float32 only */
             if (p->c_is_bfloat16 && columns == PANEL)
                 *(UnalignedHalves *)((Half *)p->c + place + h * LANES) = to_halves(sum);
             else
@@ -242,7 +238,7 @@ int mtkit_multiply(const MatrixProduct *p, const Threads *threads) {
     const int pairs = p->type == BFLOAT16;
     Work w = {.product = p, .groups = pairs ? (a->columns + 1) / 2 : a->columns};
     const int panels = (b->columns + PANEL - 1) / PANEL;
-    w.panels = scratch(SOURCE_KEYS_VALUES, sizeof(int32_t) * PANEL * (size_t)panels * ((size_t)w.groups + 1));
+    w.panels = scratch(PRODUCT_PANELS, sizeof(int32_t) * PANEL * (size_t)panels * ((size_t)w.groups + 1));
     if (!w.panels) return 1;
     if (p->bias) {
         w.bias = (float *)(w.panels + (size_t)PANEL * (size_t)panels * (size_t)w.groups);
@@ -258,7 +254,7 @@ int mtkit_multiply(const MatrixProduct *p, const Threads *threads) {
         packs = 1;
         w.a_row = a->column_stride == 1 ? w.groups : 1;
         w.a_group = a->column_stride == 1 ? 1 : a->rows;
-        w.packed_a = scratch(SENTENCE_KEYS_VALUES, sizeof(int32_t) * (size_t)a->rows * (size_t)w.groups);
+        w.packed_a = scratch(PRODUCT_ROWS, sizeof(int32_t) * (size_t)a->rows * (size_t)w.groups);
         if (!(w.a = w.packed_a)) return 1;
     }
     const int64_t work = (int64_t)a->rows * b->columns * a->columns;

@@ -15,14 +15,6 @@ typedef struct {
 
 INLINE int groups_of(int inputs, int type) { return (inputs + GROUP[type] - 1) / GROUP[type]; }
 
-/* 16-bit float, rounded to nearest even; NaN stays NaN. */
-INLINE uint16_t to_bfloat16(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if (x != x) return (uint16_t)(bits >> 16 | 64);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 /* 8-bit integers y with x nearly scale * y. A row with NaN or infinity has a scale of NaN. */
 static void quantise_row(const float *x, int inputs, int8_t *y, float *scale, int32_t *sum) {
     Floats largest = splat(1e-30f), invalid = splat(0);
@@ -58,9 +50,6 @@ static void quantise_row(const float *x, int inputs, int8_t *y, float *scale, in
     *sum = WEIGHT_OFFSET * rest;
 }
 
-/* bfloat16 in elements of 32 bits, as which a product reads them. Bytes need no such type. */
-typedef uint16_t __attribute__((may_alias)) Half;
-
 Operand reserve_operand(const Linear *w, int rows, float **spare) {
     const int groups = groups_of(w->inputs, w->type);
     const size_t elements = (size_t)rows * groups;
@@ -85,7 +74,7 @@ void convert_row(const Linear *w, const float *x, const Operand *operand, int ro
         return;
     }
     Half *y = (Half *)out;
-    for (int i = 0; i < w->inputs; i++) y[i] = to_bfloat16(x[i]);
+    for (int i = 0; i < w->inputs; i++) y[i] = to_half(x[i]);
 }
 
 /* One step of the sums of a tile: acc[r][c] += a[r] * w[c], over the inputs of a group. */
@@ -313,7 +302,7 @@ int mtkit_pack(const float *weight, const Linear *w, int first, int count, int32
             quantise_row(from, w->inputs, (int8_t *)row, scale + o, &sum);
             for (int i = 0; i < w->inputs; i++) ((uint8_t *)row)[i] ^= 0x80;
         }
-        for (int i = 0; w->type == BFLOAT16 && i < w->inputs; i++) row[i] = to_bfloat16(from[i]);
+        for (int i = 0; w->type == BFLOAT16 && i < w->inputs; i++) row[i] = to_half(from[i]);
         pack_row(w, panels, o, w->type == FLOAT32 ? (const void *)from : row);
     }
     return 1;

@@ -23,6 +23,10 @@ typedef enum {
     CUMULATIVE_MASS,      /* of ranked tokens, in sampling */
     LAST_BYTES,           /* of a hypothesis */
     MODEL_LOGITS,         /* of the tokens of a hypothesis, before constraints */
+    PRODUCT_PANELS,       /* of a matrix product of training */
+    PRODUCT_ROWS,         /* of its first operand, rounded */
+    TRAINED_HEAD,         /* attention of one head of one sentence, and its gradients */
+    LOSS_ROW,             /* logits of one position */
     NUM_SLOTS
 } ScratchSlot;
 

@@ -56,7 +56,7 @@ INLINE float exponentials(float *x, int count, float *maximum) {
 
 static void softmax_row(const void *context, int row) {
     const SoftmaxRows *s = context;
-    float *x = scratch(LOGITS, sizeof(float) * ((size_t)s->columns + 2 * LANES));
+    float *x = scratch(LOSS_ROW, sizeof(float) * ((size_t)s->columns + 2 * LANES));
     if (!x) {
         __atomic_store_n(s->failed, 1, __ATOMIC_RELAXED);
         return;
@@ -133,7 +133,7 @@ typedef struct {
 static int open_head(const TrainedAttention *t, Head *h) {
     h->padded = (t->keys + LANES - 1) / LANES * LANES;
     const size_t q = (size_t)t->queries * t->width, k = (size_t)h->padded * t->width, w = (size_t)t->queries * h->padded;
-    float *memory = scratch_floats(HEAD_OUTPUTS, 3 * q + 3 * k + 2 * w);
+    float *memory = scratch_floats(TRAINED_HEAD, 3 * q + 3 * k + 2 * w);
     if (!memory) {
         __atomic_store_n(t->failed, 1, __ATOMIC_RELAXED);
         return 0;

@@ -6,10 +6,11 @@
 #ifndef TRAINING_H
 #define TRAINING_H
 
+#include "instructions.h"
 #include "products.h"
 
-/* Groups of a panel (products.h) that tiles multiply before the next ones: half of the first cache of a core. A result in
-   bfloat16 has no more, since its sums are not in memory in between. */
+/* Groups of a panel (products.h) that tiles multiply before the next ones; with 16 lanes 64 KiB. A result in bfloat16 has no
+   more, since its sums are not in memory in between: d_ff = 1,024 fits. */
 enum { BLOCK_GROUPS = 512 };
 
 /* A matrix, of which one of the strides, in elements, is 1. */
@@ -19,19 +20,18 @@ typedef struct {
     int32_t is_bfloat16, rows, columns;
 } Matrix;
 
-/* C = activation(A B + bias), or C += A B, with sums in float32. The numbers of A and B are rounded to `type`. */
+/* C = A B + bias, with sums in float32. The numbers of A and B are rounded to `type`. */
 typedef struct {
     Matrix a, b;
     const float *bias; /* [columns of B] or NULL */
     void *c;           /* rows of `c_stride` elements */
     int64_t c_stride;
-    int32_t c_is_bfloat16, type, activation, adds;
+    int32_t c_is_bfloat16, type;
 } MatrixProduct;
 
-/* Call a function on several threads at once: GOMP_parallel of the library of threads that torch uses, whose threads wait
-   for work beside ours otherwise; NULL: there is none, and everything runs on the calling thread. */
+/* The threads of torch: others would compete with them, since they wait for work without sleeping. */
 typedef struct {
-    void *parallel;
+    void *parallel; /* GOMP_parallel of torch's OpenMP, which calls a function on all threads; NULL: one thread */
     int32_t threads;
 } Threads;
 
@@ -75,44 +75,5 @@ int mtkit_attend(const TrainedAttention *attention, const Threads *threads);
 
 /* Number of floats of a vector. */
 int mtkit_lanes(void);
-
-/* A bfloat16 is the upper half of a float. */
-typedef uint16_t __attribute__((may_alias)) Half;
-typedef uint16_t Halves __attribute__((vector_size(sizeof(uint16_t) * LANES)));
-typedef uint16_t UnalignedHalves __attribute__((vector_size(sizeof(uint16_t) * LANES), aligned(2), may_alias));
-
-/* The bits of floats, rounded to the nearest even in their upper half; NaN stays NaN. */
-INLINE Ints rounded_bits(Floats x) {
-    const Ints bits = (Ints)x;
-    const Ints rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    return (Ints)select_floats(x != x, (Floats)(bits | 0x400000), (Floats)rounded);
-}
-
-INLINE Halves to_halves(Floats x) {
-#if defined(__AVX512BF16__)
-    const __m256bh halves = _mm512_cvtneps_pbh((__m512)x);
-    Halves out;
-    memcpy(&out, &halves, sizeof out);
-    return out;
-#endif
-    return __builtin_convertvector((rounded_bits(x) >> 16) & 0xffff, Halves);
-}
-
-INLINE uint16_t to_half(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)(x != x ? bits >> 16 | 64 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-INLINE float of_half(uint16_t half) {
-    const uint32_t bits = (uint32_t)half << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-INLINE Floats load_halves(const Half *p) {
-    return (Floats)(__builtin_convertvector(*(const UnalignedHalves *)p, Ints) << 16);
-}
 
 #endif
