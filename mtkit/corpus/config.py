@@ -57,9 +57,7 @@ class PairDocument(SourcePrefix):
     @property
     def lines(self) -> PairLines:
         """The text as lines."""
-        from mtkit.documents.pair_lines import (
-            PairLines,
-        )  # with all that reads documents, which most recipes have none of
+        from mtkit.documents.pair_lines import PairLines  # with all readers of documents, which few recipes need
 
         return PairLines(self.pairs, (self.src_lang or "", self.tgt_lang or ""), self.encoding, self.lines_folder)
 
