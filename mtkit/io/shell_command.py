@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import subprocess
@@ -35,17 +34,6 @@ def run_on_texts(command: str, texts: Mapping[str, Sequence[str]]) -> list[str]:
         reason = f": {errors[-1][:MAX_SHOWN]}" if errors else ""
         raise ValueError(f"{command!r} ended with exit code {exit_code}{reason}")
     return output
-
-
-def finite_number(source: object, line: str) -> float:
-    """The number of a line; ValueError with its source if it is none, or not finite."""
-    try:
-        number = float(line)
-    except ValueError as error:
-        raise ValueError(f"{source!r} printed {line[:MAX_SHOWN]!r} and not a number as its last line") from error
-    if not math.isfinite(number):
-        raise ValueError(f"{source!r} printed {line[:MAX_SHOWN]}, which is not finite")
-    return number
 
 
 def _run_shell(command: str, variables: Mapping[str, str]) -> tuple[int, list[str], list[str]]:

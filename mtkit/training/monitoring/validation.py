@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any, Protocol, TypeVar
 
 from mtkit.errors import RecipeError
-from mtkit.io.shell_command import finite_number, run_on_texts
+from mtkit.io.shell_command import MAX_SHOWN, run_on_texts
 from mtkit.models.interface import TranslationModel
 from mtkit.training.config import Goal, Metric
 from mtkit.training.distributed import SINGLE_PROCESS, ProcessGroup
@@ -149,6 +149,16 @@ class ValidationCommand:
 
 
 def run_command(command: str, texts: Mapping[str, Sequence[str]]) -> float:
-    """The number in the last line that a shell command prints; texts and errors as `run_on_texts`."""
-    lines = run_on_texts(command, texts)
-    return finite_number(command, lines[-1] if lines else "")
+    """The number in the last line that a shell command prints.
+
+    Raises:
+        ValueError: the line is not a finite number; also as `run_on_texts`.
+    """
+    line = (run_on_texts(command, texts) or [""])[-1][:MAX_SHOWN]
+    try:
+        number = float(line)
+    except ValueError as error:
+        raise ValueError(f"{command!r} printed {line!r} and not a number as its last line") from error
+    if not math.isfinite(number):
+        raise ValueError(f"{command!r} printed {line}, which is not finite")
+    return number
