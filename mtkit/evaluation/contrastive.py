@@ -16,7 +16,6 @@ from mtkit.errors import DataError
 
 Z = 1.959964  # of a 95% interval
 NUM_SHOWN = 5  # pairs of which the wrong translation is most ahead
-ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -60,12 +59,12 @@ class ContrastiveScores:
     log_probs: Sequence[tuple[float, float]]
 
     def accuracies(self) -> Iterator[tuple[str, int, int]]:
-        """Kind, pairs, and pairs whose right translation is more probable: all pairs first, then each kind.
+        """Kind, pairs, and pairs whose right translation is more probable: first of all pairs, with kind "".
 
         The probability is that of the whole sentence; equal ones count as wrong.
         """
         is_right = [right > wrong for right, wrong in self.log_probs]
-        yield ALL, len(is_right), sum(is_right)
+        yield "", len(is_right), sum(is_right)
         kinds = sorted({pair.kind for pair in self.pairs if pair.kind})
         for kind in kinds:
             of_kind = [each for pair, each in zip(self.pairs, is_right, strict=True) if pair.kind == kind]
@@ -77,7 +76,7 @@ class ContrastiveScores:
         for kind, count, right in self.accuracies():
             low, high = wilson_interval(right, count)
             interval = f"{100 * low:.1f} to {100 * high:.1f}"
-            rows.append([kind, f"{count:,}", f"{right:,}", f"{100 * right / count:.1f}", interval])
+            rows.append([kind or "all pairs", f"{count:,}", f"{right:,}", f"{100 * right / count:.1f}", interval])
         return Table(["kind", "pairs", "right", "accuracy %", "95% interval"], rows, text=("kind",))
 
     def examples(self) -> list[str]:
@@ -102,7 +101,7 @@ class ContrastiveScores:
             {"line": pair.line, "kind": pair.kind, "right": right, "wrong": wrong}
             for pair, (right, wrong) in zip(self.pairs, self.log_probs, strict=True)
         ]
-        return {"accuracy": kinds.pop(ALL), "kinds": kinds, "lines": rows}
+        return {"accuracy": kinds.pop(""), "kinds": kinds, "lines": rows}
 
 
 def texts_of(pairs: Iterable[ContrastivePair]) -> Iterator[tuple[str, str]]:

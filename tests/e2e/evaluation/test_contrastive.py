@@ -37,7 +37,13 @@ def test_accuracy_is_that_of_the_scores(toy_model, tmp_path, capsys) -> None:
 
 def test_equal_probabilities_are_no_success() -> None:
     pairs = [ContrastivePair(1, "a", "b", "c"), ContrastivePair(2, "a", "b", "d")]
-    assert [*ContrastiveScores(pairs, [(-1.0, -1.0), (-1.0, -2.0)]).accuracies()] == [("all", 2, 1)]
+    assert [*ContrastiveScores(pairs, [(-1.0, -1.0), (-1.0, -2.0)]).accuracies()] == [("", 2, 1)]
+
+
+def test_a_kind_may_have_any_name() -> None:
+    pairs = [ContrastivePair(1, "a", "b", "c", "all"), ContrastivePair(2, "a", "b", "d", "")]
+    content = ContrastiveScores(pairs, [(-1.0, -3.0), (-2.0, -1.0)]).as_dict()
+    assert (content["accuracy"]["accuracy"], content["kinds"]["all"]["accuracy"]) == (0.5, 1.0)
 
 
 @pytest.mark.parametrize(
