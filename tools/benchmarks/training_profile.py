@@ -21,11 +21,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from model_t import CORPORA, MODELS
+from model_t import CORPORA, MODELS, RECIPE
 
 # kind of work -> the beginnings of the names of torch's operations; the first that fits counts
 KINDS = {
-    "products": ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "mkldnn::", "aten::linear", "aten::mkldnn"),
+    "attention": ("_Attention",),
+    "loss, its products included": ("_ChunkedLoss",),
+    "products": ("_Linear", "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "mkldnn::"),
     "softmax, mask": ("aten::_softmax", "_Softmax", "aten::where", "aten::masked_fill", "aten::exp", "aten::amax"),
     "norms": ("aten::native_layer_norm", "aten::rsqrt", "aten::var_mean"),
     "dropout": ("aten::random_", "aten::ge", "aten::bernoulli_", "aten::native_dropout", "aten::uniform_"),
@@ -36,43 +38,23 @@ KINDS = {
     "copies, casts": ("aten::copy_", "aten::clone", "aten::cat", "aten::fill_", "aten::zero_", "aten::_to_copy"),
     "embedding": ("aten::index", "aten::embedding", "aten::gather", "aten::scatter"),
 }
-SHAPES: dict[str, tuple[str, str]] = {
-    # name: (model, other keys)
-    "T": (MODELS["T"], "batch_tokens: 4096"),
+SHAPES: dict[str, tuple[str, int]] = {
+    # name: (model, tokens in a batch)
+    "T": (MODELS["T"], 4096),
     "small": (
         "{kind: transformer, d_model: 128, d_ff: 512, num_heads: 4, encoder_layers: 3, decoder_layers: 3, "
         "dropout: 0.1}",
-        "batch_tokens: 1024",
+        1024,
     ),
     "rnn": (
         "{kind: attention_rnn, d_model: 256, d_embed: 256, encoder_layers: 1, decoder_layers: 1, dropout: 0.2}",
-        "batch_tokens: 2048",
+        2048,
     ),
 }
-RECIPE = """
-name: profile
-defaults: fixed
-corpus:
-  root: {corpus}
-  src_lang: en
-  tgt_lang: de
-  train: [{{src: train.en.gz, tgt: train.de.gz}}]
-  valid: {{src: val.en.gz, tgt: val.de.gz}}
-tokenizer: {{vocab_size: 8000}}
-model: {model}
-training:
-  max_updates: {updates}
-  validate_every: 1000000
-  checkpoint_every: 1000000
-  log_every: 1000000
-  precision: {precision}
-  {more}
-  validation: {{sentences: 0}}
-"""
 WARM_UP, MEASURED, PROFILED = 10, 20, 10
 
 
-def child(recipe: str, run: str, profiled: bool) -> None:
+def child(recipe: str, run: str, keys: list[str], profiled: bool) -> None:
     """Train in this process; print one JSON object with the processor seconds of an update and of each operation."""
     import time
 
@@ -93,7 +75,7 @@ def child(recipe: str, run: str, profiled: bool) -> None:
 
     Learner.start_update = timed  # type: ignore[method-assign]
     with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
-        sys.argv = ["mtkit", "train", recipe, "--run-dir", run, "--fresh"]
+        sys.argv = ["mtkit", "train", recipe, *keys, "--run-dir", run, "--fresh"]
         mtkit()
     if profiled:
         operations = {
@@ -117,14 +99,14 @@ def kind_of(operation: str) -> str:
 
 def measure(name: str, precision: str, threads: int, *, profiled: bool) -> dict[str, Any]:
     """One training of a shape, in a process of its own."""
-    model, more = SHAPES[name]
+    model, batch_tokens = SHAPES[name]
     with tempfile.TemporaryDirectory() as folder:
         recipe = Path(folder, "recipe.yaml")
         updates = WARM_UP + (PROFILED if profiled else MEASURED) + 1
-        recipe.write_text(
-            RECIPE.format(corpus=CORPORA / "multi30k", model=model, updates=updates, precision=precision, more=more)
-        )
-        words = [sys.executable, __file__, "--child", str(recipe), str(Path(folder, "run"))]
+        values = {"model": model, "updates": updates, "report_every": updates}
+        recipe.write_text(RECIPE.format(corpus=CORPORA / "multi30k", **values))
+        keys = [f"training.precision={precision}", f"training.batch_tokens={batch_tokens}"]
+        words = [sys.executable, __file__, "--child", str(recipe), str(Path(folder, "run")), *keys]
         environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
         done = subprocess.run([*words, *(["--profiled"] if profiled else [])], env=environment, capture_output=True)
     if done.returncode:
@@ -140,11 +122,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--precision", nargs="+", default=["float32", "bf16"])
     parser.add_argument("--operations", type=int, default=0, help="also list so many single operations")
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--profiled", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        child(*options.child, options.profiled)
+        recipe, run, *keys = options.child
+        child(recipe, run, keys, options.profiled)
         return
     for name in options.names:
         for precision in options.precision:
