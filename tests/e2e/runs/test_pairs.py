@@ -160,7 +160,10 @@ def test_new_and_run_of_a_document(folder: Path, capsys: pytest.CaptureFixture[s
     code, out, err = mtkit(capsys, "run", "memory.tmx", *langs, "--dry-run", "training.max_updates=3")
     assert code == 0, err
     assert (folder / "memory-en-de.yaml").read_text().startswith("# Written by mtkit new memory.tmx\n")
-    assert mtkit(capsys, "run", "memory.tmx", *langs, "--dry-run", "training.max_updates=3")[:2] == (0, out)
+    code, again, err = mtkit(capsys, "run", "memory.tmx", *langs, "--dry-run", "training.max_updates=3")
+    assert code == 0, err
+    # all but the time, which is of a machine that may be busy
+    assert again.partition("time of training")[0] == out.partition("time of training")[0]
     write(folder / "memory.tmx", text[:300])
     _, _, err = mtkit(capsys, "run", "memory.tmx", *langs, "--dry-run", "training.max_updates=3")
     assert "memory.tmx: changed; its pairs are extracted" in err
