@@ -24,6 +24,7 @@ from mtkit.corpus.lenient_reading import NUM_PLACES, JoinedInput, ParallelInput,
 from mtkit.corpus.sentence_alignment import sample_rows
 from mtkit.corpus.store import SIDES
 from mtkit.display import count_of
+from mtkit.documents.pairs import OneSided
 from mtkit.errors import DataError
 from mtkit.io.files import translate_read_errors, write_json
 from mtkit.text.lines import check_line_counts, without_compression
@@ -62,6 +63,7 @@ class CleanReport:
     """The result of cleaning a parallel text.
 
     Attributes:
+        one_sided: what a document has of these beside the pairs.
         train: `corpus.train` of a recipe for the kept lines, relative to the folder of the result.
     """
 
@@ -69,6 +71,7 @@ class CleanReport:
     pairs: int
     removed: int
     filters: list[FilterResult]
+    one_sided: OneSided = field(default_factory=OneSided)
     train: list[dict[str, Any]] = field(default_factory=list)
 
     def lines(self) -> list[str]:
@@ -77,6 +80,7 @@ class CleanReport:
         lines = [
             f"{self.name}: {kept:,} of {count_of(self.pairs, 'pair')} kept, {self.removed / self.pairs:.2%} removed"
         ]
+        lines += [f"{self.name}: {self.one_sided.sentence()}"] if self.one_sided.count else []
         results = sorted(self.filters, key=lambda each: (each.weight, -each.count))
         lines += [each.sentence(self.pairs) for each in results if each.count]
         lines += [
@@ -136,7 +140,7 @@ class TextCleaner:
             result.count = int((self.faults & np.uint32(1 << index) > 0).sum())
             result.alone = int((self.faults == np.uint32(1 << index)).sum())
         name = self._text.name
-        report = CleanReport(name, pairs, int((self.weights == 0).sum()), self._results)
+        report = CleanReport(name, pairs, int((self.weights == 0).sum()), self._results, self._text.one_sided)
         if report.removed == pairs:
             found = [f"{each.what} ({each.count:,})" for each in self._results if each.count and not each.weight]
             raise DataError(f"{name}: all {count_of(pairs, 'pair')} have faults: {', '.join(found)}")

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
+from mtkit.documents.pairs import OneSided
 from mtkit.errors import DataError
 from mtkit.io.files import translate_read_errors
 from mtkit.text.lines import line_blocks
@@ -34,6 +35,7 @@ class ParallelInput:
         langs: stated languages; None: that of most lines.
         line_numbers: of the file, for each pair; empty: they are counted.
         paths: of all files that are read.
+        one_sided: what a document has of these, once it was read to the end.
         resources: are kept as long as the text, such as a temporary folder.
     """
 
@@ -43,6 +45,7 @@ class ParallelInput:
     line_numbers: list[int] = field(default_factory=list)
     files: tuple[Path, ...] = ()
     paths: Sequence[Path] = ()
+    one_sided: OneSided = field(default_factory=OneSided)
     resources: object = None
 
     @classmethod
@@ -102,13 +105,15 @@ class JoinedInput(ParallelInput):
         return text
 
     def _read(self, record: Record) -> Iterator[tuple[str | None, str | None]]:
-        number = 0
+        number, self.one_sided = 0, OneSided()
         for index, part in enumerate(self.parts):
             if index == len(self.starts):
                 self.starts.append(number)
             for pair in part.read(partial(_record_from, record, number)):
                 yield pair
                 number += 1
+            self.one_sided.count += part.one_sided.count
+            self.one_sided.first = self.one_sided.first or part.one_sided.first
 
     def read_bytes(self) -> Iterator[tuple[bytes, bytes]]:
         """The bytes of all texts; as of each."""

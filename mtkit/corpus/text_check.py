@@ -94,6 +94,7 @@ KINDS: dict[str, Kind] = {
     "control": Kind("warning", "control or private characters", "remove them; a model would learn to write them", 1e-4),
     "repeated": Kind("warning", _FILTERS["repeated"].what, CLEAN, 1e-3),
     "empty": Kind("warning", _FILTERS["empty"].what, "training drops them", 0.001),
+    "one_sided": Kind("warning", "pairs with one empty side, which are left out", "give them both, or remove them"),
     "copies": Kind("warning", _FILTERS["copies"].what, f"{CLEAN}, if they should be translated", 0.01),
     "duplicates": Kind("warning", _FILTERS["duplicates"].what, f"{CLEAN}; they weigh more", 0.1),
     "near_duplicates": Kind("warning", _FILTERS["near_duplicates"].what, "look at them", 0.1),
@@ -181,6 +182,8 @@ class TextCheck:
             DataError, MissingInputError, ReadWriteError, MissingExtraError: as `lenient_lines`; or a side is empty.
         """
         sides = self._first_reading()
+        if count := self._text.one_sided.count:
+            self._add("one_sided", self._text.one_sided.first, count=count)
         if not self._pairs:
             raise DataError(
                 f"{self._text.names[0]} and {self._text.names[1]}: one is empty; give a text and its translation"

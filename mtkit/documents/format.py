@@ -107,7 +107,9 @@ class DocumentFormat:
         return self.stretches(chunks)
 
     def pairs(self, stretch: str, line: int) -> Iterator[tuple[int, str, str]]:
-        """(line, source, translation) of the pairs of the next stretch, without marks; errors as `units`.
+        """(line, source, translation) of the pairs of the next stretch, without marks; a side may be empty.
+
+        Errors as `units`.
 
         Args:
             line: number of the first line of the stretch.
@@ -115,7 +117,7 @@ class DocumentFormat:
         raise NotImplementedError
 
     def file_pairs(self, path: Path) -> Iterator[tuple[int, str, str]] | None:
-        """(line, source, target) of a file that is no stream of text; None: `pairs` has them."""
+        """(line, source, target) of a file that is no stream of text, as `pairs`; None: that has them."""
         return None
 
     def declared_encoding(self, head: bytes) -> str | None:

@@ -2,7 +2,7 @@
 
 ```
 source.txt, target.txt   the pairs, line by line
-pairs.json               hashes of the documents and of both files, and number of pairs
+pairs.json               hashes of the documents and of both files, numbers of pairs, and those with one side alone
 ```
 """
 
@@ -14,11 +14,11 @@ import os
 import re
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mtkit.display import count_of, in_current_folder
-from mtkit.documents.pairs import find_files, is_parallel, line_files, named_files, read_pairs, split_name
+from mtkit.documents.pairs import OneSided, find_files, is_parallel, line_files, named_files, read_pairs, split_name
 from mtkit.documents.reading import Report, ignore
 from mtkit.errors import BusyError, DataError, ReadWriteError, UsageError
 from mtkit.io.files import atomic_folder, changed_files, hash_file
@@ -26,7 +26,7 @@ from mtkit.io.lock import OutputLock
 from mtkit.io.records import Json, is_record, read_record, write_record
 
 SOURCE, TARGET, RECORD = "source.txt", "target.txt", "pairs.json"
-_FORM = 1  # of the lines; one more when a document gives others
+_FORM = 2  # of the lines; one more when a document gives others
 _WAIT = 0.2  # seconds between two tries to lock the folder
 _MAGIC = re.compile("[*?[]")
 _UNUSUAL = re.compile(r"[^\w.-]+")  # in names of folders
@@ -86,7 +86,8 @@ class PairLines:
         Processes that do this at the same time wait for the first one.
 
         Args:
-            report: receives sentences about the work and about a guessed encoding.
+            report: receives sentences about the work, about a guessed encoding, and, each time, about pairs that are
+                left out since one side is empty.
 
         Raises:
             UsageError: as `read_pairs`, or the folder has files that mtkit did not write.
@@ -96,7 +97,13 @@ class PairLines:
         """
         if self.is_lines:
             return
-        inputs, is_waiting = self._inputs(), False
+        self._extract_once(self._inputs(), report)
+        one_sided = OneSided(**read_record(self.folder / RECORD, remedy="")["one_sided"])
+        if one_sided.count:
+            report(in_current_folder(f"{self.name}: {one_sided.sentence()}"))
+
+    def _extract_once(self, inputs: Json, report: Report) -> None:
+        is_waiting = False
         while not self._is_current(inputs):
             try:
                 with OutputLock(self.folder, make_parents=True):
@@ -140,16 +147,25 @@ class PairLines:
         report(f"{name}: {'changed; ' if is_changed else ''}its pairs are extracted ...")
         src_lang, tgt_lang = self.langs
         with atomic_folder(self.folder) as folder:
-            pairs = read_pairs(self.name, src_lang=src_lang, tgt_lang=tgt_lang, encoding=self.encoding, report=report)
+            one_sided = OneSided()
+            pairs = read_pairs(
+                self.name,
+                src_lang=src_lang,
+                tgt_lang=tgt_lang,
+                encoding=self.encoding,
+                report=report,
+                one_sided=one_sided,
+            )
             count = write_pairs(((src, tgt) for _, src, tgt in pairs), folder / SOURCE, folder / TARGET)
             if not count:
                 raise DataError(no_pairs(self.name, self.langs))
             files = {name: hash_file(folder / name) for name in (SOURCE, TARGET)}
-            write_record(folder / RECORD, {"inputs": inputs, "pairs": count, "files": files})
+            record = {"inputs": inputs, "pairs": count, "one_sided": asdict(one_sided), "files": files}
+            write_record(folder / RECORD, record)
         report(in_current_folder(f"{name}: {count_of(count, 'pair')} in {self.folder}"))
 
 
-def text_files(name: Path, report: Report = ignore) -> list[Path]:
+def text_files(name: Path, report: Report) -> list[Path]:
     """The files of lines that a name stands for: source and target of parallel text, or the file of this name.
 
     Errors as `PairLines.extract`.

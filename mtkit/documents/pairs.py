@@ -10,10 +10,11 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mtkit.display import count_of
 from mtkit.documents.format import REMEDIES, DocumentFormat, format_of, format_table, suffixes
 from mtkit.documents.reading import DocumentSource, Report, ignore
 from mtkit.errors import DataError, MissingInputError, UsageError
@@ -103,19 +104,52 @@ def _without_pairs(file: Path) -> str:
     return f"{kind}; give a source and its translation, or a file with both sides: {known}"
 
 
+@dataclass
+class OneSided:
+    """Pairs of documents that have one side alone.
+
+    Attributes:
+        first: FILE:LINE of the first one.
+    """
+
+    count: int = 0
+    first: str = ""
+
+    def others(self, path: Path, pairs: Iterable[tuple[int, str, str]]) -> Iterator[tuple[int, str, str]]:
+        """The pairs of a file that have both sides; those with one are counted here."""
+        for line, src, tgt in pairs:
+            if src.strip() and tgt.strip():
+                yield line, src, tgt
+            elif src.strip() or tgt.strip():
+                self.count += 1
+                self.first = self.first or f"{path}:{line}"
+
+    def sentence(self) -> str:
+        """The pairs in one line."""
+        are = "is" if self.count == 1 else "are"
+        return f"{count_of(self.count, 'pair')} with one empty side {are} left out; the first: {self.first}"
+
+
 def read_pairs(
-    name: Path, *, src_lang: str, tgt_lang: str, encoding: str | None = None, report: Report = ignore
+    name: Path,
+    *,
+    src_lang: str,
+    tgt_lang: str,
+    encoding: str | None = None,
+    report: Report = ignore,
+    one_sided: OneSided | None = None,
 ) -> Iterator[tuple[int, str, str]]:
-    """(line, source, target) of each pair, without inline marks; sources without a translation are left out.
+    """(line, source, target) of each pair that has both sides, without inline marks.
 
     The line is that of the file where the unit or the text before it begins, or the row of a workbook; of PO, fuzzy
-    translations are left out too.
+    translations are left out.
 
     Args:
         name: of parallel text, see above; of tables, the first row may name the two sides, see `pair_columns`.
         src_lang, tgt_lang: languages of TMX; en is also en-GB.
         encoding: of the file; None: as it declares.
         report: receives the sentence that an encoding was guessed.
+        one_sided: counts the pairs that are left out because one side is empty.
 
     Raises:
         UsageError: the format has no pairs, or the encoding is unknown.
@@ -124,6 +158,7 @@ def read_pairs(
         MissingExtraError: a package that reads the format is not installed.
     """
     sides = split_name(name)[1]
+    left_out = one_sided or OneSided()
     for path in find_files(name):
         form = format_of(without_compression(path), src_lang=src_lang, tgt_lang=tgt_lang, encoding=encoding)
         if sides:
@@ -131,7 +166,7 @@ def read_pairs(
             form = type(form)(replace(form.options, **stated))
         with translate_read_errors(path):
             before = path.stat()
-            yield from _pairs_of(path, form, report)
+            yield from left_out.others(path, _pairs_of(path, form, report))
             after = path.stat()
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise DataError(f"{path}: changed while it was read; read it again when it is complete")

@@ -24,7 +24,7 @@ from mtkit.corpus.split import read_pairs as read_lines_of
 from mtkit.corpus.text_check import CheckReport, TextCheck
 from mtkit.display import count_of
 from mtkit.documents.pair_lines import no_pairs
-from mtkit.documents.pairs import documents, is_parallel, line_files, read_pairs, split_name
+from mtkit.documents.pairs import OneSided, documents, is_parallel, line_files, read_pairs, split_name
 from mtkit.documents.reading import Report, ignore
 from mtkit.errors import UsageError
 from mtkit.io.files import require_regular_file, translate_write_errors
@@ -93,9 +93,8 @@ def _stdin(langs: Langs, notify: Report, encoding: str | None) -> ParallelInput:
     path = Path(folder.name) / "stdin.tsv"
     with translate_write_errors(path), path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
-    text = _document(path, langs, notify, encoding)
+    text = _document(path, langs, notify, encoding, name="stdin")
     text.resources = folder
-    text.names = "stdin", "stdin"
     return text
 
 
@@ -124,23 +123,35 @@ def held_out_text(files: Sequence[Pair]) -> HeldOutText | None:
     return HeldOutText(chain.from_iterable(read_lines_of(*each) for each in files)) if files else None
 
 
-def _document(path: Path, langs: Langs, notify: Report, encoding: str | None = None) -> ParallelInput:
+def _document(
+    path: Path, langs: Langs, notify: Report, encoding: str | None = None, name: str | None = None
+) -> ParallelInput:
     src_lang, tgt_lang = (each or "" for each in langs)
-    numbers: list[int] = []
+    file, numbers = split_name(path)[0], list[int]()
+    shown = name or str(file)
 
     def read(record: Record) -> Iterator[tuple[str | None, str | None]]:
-        pairs = read_pairs(path, src_lang=src_lang, tgt_lang=tgt_lang, encoding=encoding, report=notify)
+        text.one_sided = OneSided()
+        pairs = read_pairs(
+            path,
+            src_lang=src_lang,
+            tgt_lang=tgt_lang,
+            encoding=encoding,
+            report=notify,
+            one_sided=text.one_sided,
+        )
         for number, (line, src, tgt) in enumerate(pairs):
             if number == len(numbers):
                 numbers.append(line)
             record_characters(src.replace("\n", " "), "src", number, record)
             record_characters(tgt.replace("\n", " "), "tgt", number, record)
             yield src, tgt
+        text.one_sided.first = text.one_sided.first.replace(str(file), shown)
         if not numbers:
             raise UsageError(no_pairs(path, (src_lang, tgt_lang)))
 
-    file = split_name(path)[0]
-    return ParallelInput((str(file), str(file)), read, langs, numbers, paths=(file,))
+    text = ParallelInput((shown, shown), read, langs, numbers, paths=(file,))
+    return text
 
 
 def check_recipe(corpus: CorpusConfig, notify: Report = ignore) -> Iterator[CheckReport]:

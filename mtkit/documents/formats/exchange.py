@@ -296,9 +296,9 @@ class Xliff(_Exchange):
         """Sources and targets of the unit."""
         places = list(self._places(stretch, self._open))  # to the end, whatever the caller takes: it closes elements
         for _, source, target in places:
-            texts = [stretch[each.content_start : each.content_end] for each in (source, target) if each is not None]
-            if len(texts) == 2 and has_words(texts[1]):
-                yield line, _marked(texts[0])[0].text, _marked(texts[1])[0].text
+            texts = (each and stretch[each.content_start : each.content_end] for each in (source, target))
+            src, tgt = (_marked(text or "")[0].text for text in texts)
+            yield line, src, tgt
 
     def _text_units(self, stretch: str, around: _OpenElements) -> list[TextUnit]:
         units = []

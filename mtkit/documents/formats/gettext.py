@@ -89,8 +89,8 @@ class Gettext(DocumentFormat):
         forms = [name for name in fields if name.startswith("msgstr")]
         names = [("msgid", forms[0]), ("msgid_plural", forms[-1])] if forms else []
         for source, target in names:
-            if source in fields and (translation := self._text(fields[target])):
-                yield line, self._text(fields[source]), translation
+            if source in fields:
+                yield line, self._text(fields[source]), self._text(fields[target])
 
     def _text(self, field: re.Match[str]) -> str:
         """The text of a field, in which octal and hexadecimal escapes are bytes of the file's encoding.

@@ -106,7 +106,7 @@ class JsonLines(DocumentFormat):
         return split_stretches(chunks, lambda text: (match.end() for match in _LINE.finditer(text)))
 
     def pairs(self, stretch: str, line: int) -> Iterator[tuple[int, str, str]]:
-        """The pair of the next line; one with an empty side or null is left out."""
+        """The pair of the next line; null is an empty side."""
         text = stretch.strip().removeprefix("\ufeff")
         if not text:
             return
@@ -120,12 +120,11 @@ class JsonLines(DocumentFormat):
         if keys is None:
             wanted = " and ".join(names[-1])
             raise StretchError(0, f"no object with the keys {wanted}, or src and tgt; name others: FILE#SRC,TGT")
-        texts = [value[key] for key in keys]
-        for key, side in zip(keys, texts, strict=True):
-            if not isinstance(side, str | None):
-                raise StretchError(0, f"{key}: {json.dumps(side)[:60]} is no text")
-        if all(side is not None and side.strip() for side in texts):
-            yield line, _SURROGATE.sub("\ufffd", texts[0]), _SURROGATE.sub("\ufffd", texts[1])
+        for key in keys:
+            if not isinstance(value[key], str | None):
+                raise StretchError(0, f"{key}: {json.dumps(value[key])[:60]} is no text")
+        source, target = (_SURROGATE.sub("\ufffd", value[key] or "") for key in keys)
+        yield line, source, target
 
 
 def _string_or_spaces(match: re.Match[str]) -> str:

@@ -41,7 +41,7 @@ class Spreadsheet(Excel):
     has_pairs = has_columns = True
 
     def file_pairs(self, path: Path) -> Iterator[tuple[int, str, str]]:
-        """(row, source, target) of each row with text in the two columns; numbers and dates are written as text.
+        """(row, source, target) of the two columns of each row; numbers and dates are written as text.
 
         The columns are those of `pair_columns`, or else the first two.
 
@@ -76,8 +76,7 @@ class Spreadsheet(Excel):
                     continue
                 texts = [values[column] if column < len(values) else "" for column in columns]
                 filled = [count + bool(text) for count, text in zip(filled, texts, strict=True)]
-                if all(texts):
-                    yield number, texts[0], texts[1]
+                yield number, texts[0], texts[1]
         except StretchError as error:
             raise DataError(f"{path}:1: {error}") from error
         except _UNREADABLE as error:

@@ -140,10 +140,8 @@ class TableFile(DocumentFormat):
             self._sides = named or (0, 1)
             if named is not None:
                 return
-        if stretch.strip() and len(cells) > max(self._sides):
-            source, target = (self._text(stretch, *cells[side]) for side in self._sides)
-            if source.strip() and target.strip():
-                yield line, source, target
+        source, target = (self._text(stretch, *cells[side]) if side < len(cells) else "" for side in self._sides)
+        yield line, source, target
 
     def _quote(self, text: str) -> str:
         return '"' + text.replace('"', '""') + '"'

@@ -21,6 +21,8 @@ from mtkit.documents import pair_lines
 from mtkit.documents.pair_lines import RECORD, PairLines
 from mtkit.errors import DataError, MissingInputError, MtkitError, UsageError
 from mtkit.io.lock import OutputLock
+from mtkit.pipeline.check_text import check_files
+from mtkit.pipeline.clean_text import clean_files
 
 LANGS = ("en", "de")
 WORDS = ["Tür", "naïve", "a & b", "1 < 2", "日本", "x\u2028y", "\u00a0", "'", "e\u0301", "tab"]
@@ -295,3 +297,44 @@ def test_processes_at_the_same_time(tmp_path: Path) -> None:
     lines = PairLines(path, LANGS)
     lines.extract(pytest.fail)
     assert read(lines) == rows
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["a.tmx", "a.tsv", "a.csv.gz", "a.csv", "a.xlsx", "a.jsonl", "a.xlf", "a.po"])
+def test_pairs_with_one_empty_side_are_counted_wherever_a_document_is_read(
+    tmp_path: Path, name: str, seed: int
+) -> None:
+    rng, rows = random.Random(seed), sample(seed)
+    empty = sorted(rng.sample(range(len(rows)), 5))
+    for row in empty:
+        kept = rng.randrange(2) if name != "a.po" else 0  # PO has no message without a source
+        rows[row] = (rows[row][0], "") if kept == 0 else ("", rows[row][1])
+    path = write(tmp_path / name, rows)
+    if name.endswith(".csv.gz"):
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    expected = [row for row in rows if all(row)]
+    lines, said = PairLines(path, LANGS), list[str]()
+    lines.extract(said.append)
+    assert read(lines) == expected
+    has_row_per_line = name not in ("a.tmx", "a.xlf", "a.po")
+    first = f"{path}:{empty[0] + (1 if name == 'a.jsonl' else 2)}" if has_row_per_line else f"{path}:"
+    assert f"{path}: 5 pairs with one empty side are left out; the first: {first}" in said[-1]
+    lines.extract(said.append)  # and whenever the lines are used
+    assert len(said) == 4
+    assert said[-1] == said[-2]
+    report = check_files([path], LANGS, [], pytest.fail)
+    (finding,) = (each for each in report.findings if each.kind == "one_sided")
+    assert (finding.count, finding.level, finding.places[0].startswith(first)) == (5, "warning", True)
+    assert not any(each.kind == "empty" for each in report.findings)
+    cleaned = clean_files([path, path], LANGS, [], tmp_path / "clean", pytest.fail)
+    assert cleaned.as_json()["one_sided"] == {"count": 10, "first": finding.places[0]}
+    assert sum("10 pairs with one empty side are left out" in line for line in cleaned.lines()) == 1
+    assert cleaned.pairs == 2 * len(expected)
+
+
+def test_a_row_without_the_cell_of_a_side_is_one_sided(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("en\tnote\tde\na\t\tA\n\nb\tx\nc\tx\t \n\t\t\n")
+    said: list[str] = []
+    PairLines(tmp_path / "a.tsv", LANGS).extract(said.append)
+    assert "2 pairs with one empty side are left out; the first:" in said[-1]
+    assert said[-1].endswith("a.tsv:4")

@@ -35,7 +35,7 @@ TABLE: dict[str, set[str]] = {
     "config": set(),
     "text": set(),
     "documents": {"text"},
-    "corpus": {"text", "documents.pair_lines"},  # parallel text of any form, as lines
+    "corpus": {"text", "documents.pair_lines", "documents.pairs"},  # parallel text of any form, as lines
     "native": set(),
     "layers": {"native"},
     "models": {"layers", "corpus.order.batch"},

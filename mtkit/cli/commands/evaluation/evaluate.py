@@ -224,11 +224,15 @@ def read_systems(command: str, hyps: Sequence[Path], ref: Sequence[Path], src: P
     Errors as `read_texts` and `text_files`, and UsageError for a file that is given twice.
     """
     from mtkit.cli.input import read_input_lines
+    from mtkit.cli.printing import print_notes
     from mtkit.documents.pair_lines import text_files
     from mtkit.evaluation.score import read_texts
 
-    ref = [text_files(each)[-1] for each in ref]
-    src = None if src is None else text_files(src)[0]
+    def notify(note: str) -> None:
+        print_notes([note])
+
+    ref = [text_files(each, notify)[-1] for each in ref]
+    src = None if src is None else text_files(src, notify)[0]
     for files in (hyps, ref):
         forbid_repeated(command, files)
     texts = read_texts(hyps, ref, src, read_input_lines)
