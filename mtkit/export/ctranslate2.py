@@ -153,7 +153,7 @@ def build_spec(model: Transformer, config: TransformerConfig, tokenizers: Tokeni
     )
     encoder.scale_embeddings = decoder.scale_embeddings = config.scaled_embeddings
     _copy_stack(encoder, model.encoder, model.encoder_norm)
-    _copy_stack(decoder, model.decoder, model.decoder_norm)
+    _copy_stack(decoder, model.decoder, model.decoder_norm, config.output_scale)
     _copy_linear(decoder.projection, model.output)
     for side, embedding, positions, module in (
         (encoder, encoder.embeddings[0], src_positions, model.src_embedding),
@@ -196,7 +196,7 @@ def _position_options(config: PositionConfig, head_dim: int) -> dict[str, Any]:
     return options
 
 
-def _copy_stack(spec: Any, stack: Stack, norm: nn.Module) -> None:
+def _copy_stack(spec: Any, stack: Stack, norm: nn.Module, scale: float = 1.0) -> None:
     """Copy the weights of the layers of an encoder or a decoder; shared ones are written repeatedly."""
     for layer_spec, number in zip(spec.layer, stack.order, strict=True):
         layer: Any = stack[number]
@@ -232,7 +232,7 @@ def _copy_stack(spec: Any, stack: Stack, norm: nn.Module) -> None:
             else:
                 _copy_norm(sublayer.layer_norm, residual.norm)
     if not isinstance(norm, nn.Identity):
-        _copy_norm(spec.layer_norm, norm)
+        _copy_norm(spec.layer_norm, norm, scale)
 
 
 def _copy_feed_forward(spec: Any, module: Any, factor: float) -> None:
@@ -253,11 +253,11 @@ def _copy_linear(spec: Any, module: nn.Linear, factor: float = 1.0) -> None:
         spec.bias = (module.bias * factor).detach()
 
 
-def _copy_norm(spec: Any, module: Any) -> None:
-    """Copy the gain, and the bias of a layer norm."""
-    spec.gamma = module.weight.detach()
+def _copy_norm(spec: Any, module: Any, scale: float = 1.0) -> None:
+    """Copy the gain, and the bias of a layer norm, whose result is multiplied by `scale`."""
+    spec.gamma = module.weight.detach() * scale
     if isinstance(module, nn.LayerNorm):
-        spec.beta = module.bias.detach()
+        spec.beta = module.bias.detach() * scale
 
 
 @torch.inference_mode()

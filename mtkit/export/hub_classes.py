@@ -61,7 +61,6 @@ class HubClass:
         if not self.has_biases:
             places = config.encoder_positions
             places = places if isinstance(places, T5BiasConfig) else T5BiasConfig()
-            is_tied = config.tied_embeddings == "all"
             return {
                 **common,
                 "d_ff": config.d_ff,
@@ -74,8 +73,8 @@ class HubClass:
                 "layer_norm_epsilon": float((norm if isinstance(norm, RMSNormConfig) else RMSNormConfig()).epsilon),
                 "relative_attention_num_buckets": places.num_buckets,
                 "relative_attention_max_distance": places.max_distance,
-                "tie_word_embeddings": is_tied,
-                "scale_decoder_outputs": is_tied,
+                "tie_word_embeddings": config.scaled_output,  # before version 5, the one means the other
+                "scale_decoder_outputs": config.scaled_output,
             }
         decoder, is_listed = config.decoder_side(), isinstance(self.architecture, PegasusOfFairseq)
         if type(self.architecture) is M2M100:
@@ -126,6 +125,8 @@ class HubClass:
         plain |= {"head_dim": config.heads.head_dim, "num_kv_heads": config.heads.num_kv_heads}
         if self.has_biases:
             plain["bias"] = True
+        elif config.tied_embeddings == "all" and not config.scaled_output:
+            plain["tied_embeddings"] = "embeddings"  # and a copy of them
         layouts = {key: plain.get(key) for key in ("encoder_positions.layout", "decoder_positions.layout")}
         if len(set(layouts.values())) == 1:
             plain = {key: value for key, value in plain.items() if key not in layouts}

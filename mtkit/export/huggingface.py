@@ -110,7 +110,7 @@ def hub_tensors(kind: HubClass, loaded: LoadedModel, vocabularies: HubTokenizer)
         if names.ours == "output.bias" and not kind.has_output_bias:  # it is 0
             continue
         module, _, _ = names.ours.rpartition(".")
-        tensor = ours.get(names.ours)
+        tensor = model.output.weight.detach() if names.ours == "output.weight" else ours.get(names.ours)
         if tensor is None:
             tensor = torch.zeros(sizes["tgt"] if names.ours == "output.bias" else len(ours[f"{module}.weight"]))
         if names.ours in VOCAB_TENSORS:
@@ -122,8 +122,7 @@ def hub_tensors(kind: HubClass, loaded: LoadedModel, vocabularies: HubTokenizer)
             tensor = tensor[order]  # writes it
         if names.skipped:
             tensor = torch.cat([tensor.new_zeros(names.skipped, tensor.size(1)), tensor])
-        parts = (tensor / names.scale).chunk(len(names.theirs))
-        for key, each in zip(names.theirs, parts, strict=True):
+        for key, each in zip(names.theirs, tensor.chunk(len(names.theirs)), strict=True):
             each = each.unsqueeze(0) if key == OUTPUT_BIAS else each
             if not torch.equal(theirs.setdefault(key, each.contiguous()), each):
                 raise UsageError(f"{kind.name} has one tensor {key}, and the model two: {names.ours} differs from it")

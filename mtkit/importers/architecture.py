@@ -28,7 +28,6 @@ class WeightNames:
             several weights.
         instead: tensors that are tied to the only one of `theirs`, and may stand in the file instead of it.
         skipped: rows at the beginning that nothing reads.
-        scale: factor of their values.
         is_optional: it is 0 if the file has none of its tensors.
     """
 
@@ -36,7 +35,6 @@ class WeightNames:
     theirs: tuple[str, ...]
     instead: tuple[str, ...] = ()
     skipped: int = 0
-    scale: float = 1.0
     is_optional: bool = False
 
 

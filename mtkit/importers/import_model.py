@@ -236,7 +236,6 @@ def _converted(
                 f"{folder.path}: {' + '.join(names.theirs)} is {list(array.shape)}, but {list(shape)} by {CONFIG} and "
                 "vocabulary; they are of different models"
             )
-        array = array if names.scale == 1 else array * np.float32(names.scale)
         if rows > len(array):  # those of mtkit's special tokens
             fill = UNKNOWN_LOGIT if names.ours == _OUTPUT_BIAS else 0.0
             array = np.concatenate([array, np.full((rows - len(array), *columns), fill, dtype=np.float32)])

@@ -72,9 +72,9 @@ class T5(ForeignArchitecture[TransformerConfig]):
             bias=False,
             scaled_attention=False,
             scaled_embeddings=False,
-            # version 1.0 multiplies the states by d_model**-0.5 before a projection that is the embeddings; later ones
-            # do neither
+            # files of version 1.1 may have a projection of their own beside tie_word_embeddings: true
             tied_embeddings="all" if is_scaled else "embeddings",
+            scaled_output=is_scaled,
             output_bias=True,  # of the tokens that mtkit adds
         )
 
@@ -88,8 +88,7 @@ class T5(ForeignArchitecture[TransformerConfig]):
         for side, count in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
             bias = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
             yield WeightNames(f"{side}.0.attention.position.table.weight", (bias,))
-            scale = config.d_model**-0.5 if is_tied and side == "decoder" else 1.0  # of the states
-            yield WeightNames(f"{side}_norm.weight", (f"{side}.final_layer_norm.weight",), scale=scale)
+            yield WeightNames(f"{side}_norm.weight", (f"{side}.final_layer_norm.weight",))
             other = "inner" if isinstance(config.feed_forward, GatedConfig) else "gate_value"
             for index, (ours, theirs) in product(range(count), T5_LAYER[side].items()):
                 if ours != f"feed_forward.{other}":

@@ -59,11 +59,12 @@ class PackedStack:
         source_scale = 1 / math.sqrt(head_dim) if config.scaled_attention else 1.0
         is_unscaled = isinstance(positions, T5BiasConfig) and not positions.scaled
         is_pre_norm = not config.residual.ends_with_norm
+        output_scale = config.output_scale if is_decoder else 1.0
         embedding = "tgt_embedding" if is_decoder else "src_embedding"
         self.structure = StackStructure(
             layers=(Layer * count)(*(layers[index] for index in order)),
             embedding_norm=self._norm(f"{embedding}.norm", packer, config.embedding_norm),
-            final_norm=self._norm(f"{side}_norm", packer, is_pre_norm),
+            final_norm=self._norm(f"{side}_norm", packer, is_pre_norm, output_scale),
             scale=1.0 if is_unscaled else source_scale,
             source_scale=source_scale,
             num_layers=count,
@@ -103,9 +104,9 @@ class PackedStack:
             layer.source_heads = layer.source_out.inputs // config.heads.head_dim
         return layer
 
-    def _norm(self, name: str, packer: Packer, is_there: bool = True) -> Any:
+    def _norm(self, name: str, packer: Packer, is_there: bool = True, scale: float = 1.0) -> Any:
         norm = self._config.residual.norm if is_there else NoNormConfig()
-        return packer.norm(name, norm)
+        return packer.norm(name, norm, scale)
 
 
 class PositionTables:

@@ -174,12 +174,12 @@ class Packer:
         self.kept.append(packed)
         return packed
 
-    def norm(self, name: str, config: Any) -> ctypes.Structure:
-        """The norm NAME, of a supported configuration."""
+    def norm(self, name: str, config: Any, scale: float) -> ctypes.Structure:
+        """The norm NAME, of a supported configuration, whose result is multiplied by `scale`."""
         kind = NORMS[config.kind]
         if kind == CONSTANTS["NO_NORM"]:
             return Norm(kind=kind)
         arrays = [self.weights.get(f"{name}.{part}") for part in ("weight", "bias")]
-        weight, bias = (None if each is None else as_float32(each) for each in arrays)
+        weight, bias = (None if each is None else as_float32(each) * np.float32(scale) for each in arrays)
         self.kept.append((weight, bias))
         return Norm(weight=address(weight), bias=address(bias), epsilon=config.epsilon, kind=kind)

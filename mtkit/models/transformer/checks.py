@@ -162,6 +162,7 @@ ANY_VALUE = frozenset(
         "decoder_sharing",
         "tied_embeddings",
         "scaled_embeddings",
+        "scaled_output",
         "output_bias",
     }
 )

@@ -11,6 +11,7 @@ from mtkit.config import Limits, config
 from mtkit.layers.config import (
     DenseConfig,
     FullAttentionConfig,
+    NoNormConfig,
     NoPositionConfig,
     PreNormConfig,
     ResidualConfig,
@@ -291,6 +292,9 @@ class TransformerConfig(TransformerLayerConfig):
     # Whether embeddings are multiplied by sqrt(d_model). Default: true, as in the paper; false is for models of other
     # programs.
     scaled_embeddings: bool = True
+    # Whether decoder states are divided by sqrt(d_model) before the output. Default: false, as in the paper; true is of
+    # models of other programs (T5 whose output projection is its embeddings).
+    scaled_output: bool = False
     # Whether a norm follows the sum of embeddings and positions. Default: false, as in the paper; true is for models of
     # other programs (BART, mBART).
     embedding_norm: bool = False
@@ -324,6 +328,8 @@ class TransformerConfig(TransformerLayerConfig):
         self._orders()
         for stack in self.position_stacks():
             stack.check()
+        if self.scaled_output and (self.residual.ends_with_norm or isinstance(self.residual.norm, NoNormConfig)):
+            raise ValueError("scaled_output: no norm follows the last layer; set it to false, or residual to pre_norm")
         for key, each in self.head_counts().items():
             num_heads = self.num_heads if key == "encoder_heads" else self.decoder_side().num_heads
             each.check(key, num_heads=num_heads, num_kv_heads=self.num_kv_heads)
@@ -395,6 +401,11 @@ class TransformerConfig(TransformerLayerConfig):
         """Factor of the token embeddings."""
         return math.sqrt(self.d_model) if self.scaled_embeddings else 1.0
 
+    @property
+    def output_scale(self) -> float:
+        """Factor of the decoder states behind their last norm."""
+        return 1 / math.sqrt(self.d_model) if self.scaled_output else 1.0
+
     def build(self, src_vocab: int, tgt_vocab: int) -> Transformer:
         """Build the model for vocabularies of these sizes.
 
@@ -426,6 +437,7 @@ class TransformerConfig(TransformerLayerConfig):
             encoder_norm=self.residual.final(self.d_model),
             decoder_norm=self.residual.final(self.d_model),
             output=embeddings.output,
+            output_scale=self.output_scale,
             alignment=self.alignment,
         )
         if self.head_gates is not None:

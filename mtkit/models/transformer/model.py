@@ -52,6 +52,7 @@ class Transformer(TranslationModel):
         encoder_norm: nn.Module,
         decoder_norm: nn.Module,
         output: nn.Linear,
+        output_scale: float,
         alignment: tuple[int, int | None],
     ) -> None:
         super().__init__()
@@ -62,6 +63,7 @@ class Transformer(TranslationModel):
         self.encoder_norm = encoder_norm
         self.decoder_norm = decoder_norm
         self.output = output
+        self.output_scale = output_scale
         self.alignment_layer, head = alignment
         self.alignment_heads = slice(None) if head is None else slice(head, head + 1)
 
@@ -89,7 +91,7 @@ class Transformer(TranslationModel):
             x, _, weights = self.decoder.call_layer(layer, x, target.pos, keys, real=target.real)
             if depth == self.alignment_layer:
                 attention = weights
-        return apply_norm(self.decoder_norm, x, target.real), attention
+        return self._scaled(apply_norm(self.decoder_norm, x, target.real)), attention
 
     def start(self, source: Source) -> State:
         """See TranslationModel."""
@@ -125,7 +127,10 @@ class Transformer(TranslationModel):
             if depth == self.alignment_layer:
                 attention = to_hypotheses(weights, 1).squeeze(2)[:, self.alignment_heads]  # [rows, H or 1, S]
         cache = TransformerCache(layers=tuple(layers), next_pos=cache.next_pos + 1)
-        return Step(self.decoder_norm(x).squeeze(1), replace(state, cache=cache), attention)
+        return Step(self._scaled(self.decoder_norm(x)).squeeze(1), replace(state, cache=cache), attention)
+
+    def _scaled(self, states: Tensor) -> Tensor:
+        return states if self.output_scale == 1 else states * self.output_scale
 
     def _encode_memory(self, source: Source, real: Tensor | None) -> EncoderMemory:
         x = self.encode(source)

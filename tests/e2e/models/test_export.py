@@ -90,7 +90,7 @@ SUPPORTED = {
     "rope encoder": {"encoder_positions": RoPEConfig()},
     "shaw": both(ShawConfig(max_distance=4)),
     "shaw grouped": {**both(ShawConfig(max_distance=4)), "num_kv_heads": 2},
-    "t5": both(T5BiasConfig(num_buckets=8, max_distance=20)),
+    "t5": {**both(T5BiasConfig(num_buckets=8, max_distance=20)), "residual": PreNormConfig(), "scaled_output": True},
     "t5 grouped": {**both(T5BiasConfig(num_buckets=8, max_distance=20, scaled=True)), "num_kv_heads": 2},
     "alibi decoder": {"decoder_positions": ALiBiConfig()},
     "as Marian": {**both(SinusoidalConfig(layout="concatenated")), "scaled_embeddings": False, "output_bias": True},

@@ -101,7 +101,7 @@ CLASSES: dict[str, tuple[str, dict[str, Any]]] = {
     "learned": ("Blenderbot", {**PRE, **LEARNED}),
     "learned, norm": ("MBart", {**PRE, **LEARNED, "embedding_norm": True}),
     "post-norm, learned, norm": ("Bart", {**LEARNED, "embedding_norm": True}),
-    "T5": ("T5", {**T5_PARTS, "head_dim": 10}),
+    "T5": ("T5", {**T5_PARTS, "head_dim": 10, "scaled_output": True}),
     "T5 gated": ("T5", {**T5_PARTS, "feed_forward": GatedConfig(activation="gelu_tanh")}),
 }
 ONLY_MARIAN = ("alternating sinusoids", "as Marian", "target")  # has two vocabularies

@@ -79,6 +79,7 @@ SUPPORTED = {
     "t5_scaled": replace(SMALL, encoder_positions=T5BiasConfig(scaled=True), decoder_positions=T5BiasConfig()),
     "two_widths": replace(SMALL, decoder_d_ff=24, decoder_num_heads=2, **both(T5BiasConfig(num_buckets=4))),
     "output_bias": replace(SMALL, output_bias=True),
+    "scaled_output": replace(SMALL, residual=PreNormConfig(), scaled_output=True),
     "embedding_norm": replace(SMALL, embedding_norm=True),
     "unscaled_embeddings": replace(SMALL, scaled_embeddings=False, output_bias=True, tied_embeddings="embeddings"),
     "deep_encoder": replace(SMALL, encoder_layers=5, decoder_layers=1),

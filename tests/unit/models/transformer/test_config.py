@@ -4,7 +4,15 @@ import pytest
 import torch
 
 from mtkit.corpus.order.batch import Batch, Source, Target
-from mtkit.layers.config import DeepNormConfig, GatedConfig, PostNormConfig, RMSNormConfig, SandwichNormConfig
+from mtkit.layers.config import (
+    DeepNormConfig,
+    GatedConfig,
+    NoNormConfig,
+    PostNormConfig,
+    PreNormConfig,
+    RMSNormConfig,
+    SandwichNormConfig,
+)
 from mtkit.layers.variants.config import AverageAttentionConfig, MixtureOfExpertsConfig, SSRUConfig
 from mtkit.models.transformer.config import (
     AllSharedConfig,
@@ -84,6 +92,12 @@ def test_an_alignment_head_that_was_pruned_is_refused():
     assert config(cross_heads=[2] * layers, alignment_head=[0, 1]).alignment == (0, 1)
     with pytest.raises(ValueError, match="alignment_head: there is no head 1 of decoder layer 0"):
         config(cross_heads=[1] * layers, alignment_head=[0, 1])
+
+
+@pytest.mark.parametrize("residual", [PostNormConfig(), DeepNormConfig(), PreNormConfig(norm=NoNormConfig())])
+def test_a_scaled_output_needs_a_norm_before_it(residual):
+    with pytest.raises(ValueError, match="scaled_output: no norm follows the last layer"):
+        config(residual=residual, scaled_output=True)
 
 
 @pytest.mark.parametrize("keys", VARIANTS.values(), ids=VARIANTS.keys())
