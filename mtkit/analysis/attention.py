@@ -1,10 +1,11 @@
-"""Table of all attention heads of a model: where they look, how important they are, how well they align words."""
+"""Attention of a model: the weights of each head on a sentence, and figures of all heads on a text."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from mtkit.analysis.head_statistics import (
     HeadSums,
+    attention_modules,
     forced_attention,
     head_importance,
     is_self_attention,
@@ -26,11 +28,99 @@ from mtkit.display import Table
 from mtkit.errors import DataError, UsageError
 from mtkit.model_folder.config_file import LEXICON
 from mtkit.model_folder.folder import LoadedModel, read_model
+from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.config import TransformerConfig
 from mtkit.translate.alignment import word_links, words_of
 from mtkit.translate.reference_text import ReferenceText, batches, prefix_ids
 
 Reference = Callable[[int], ReferenceAlignment]  # index of a sentence pair -> its alignment
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """Weights [T, S] of a head, of the mean of the heads of a module, or of all layers together.
+
+    Attributes:
+        module: path of the attention module; of all layers together, a name.
+        head: number of the head from 0; MEAN for the mean of the heads; WHOLE for all layers together.
+        rows: tokens that attend [T]; of a decoder, those that are predicted there.
+        columns: tokens that are attended to [S].
+    """
+
+    module: str
+    head: int | str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    weights: Sequence[Sequence[float]]
+
+
+MEAN, WHOLE = "mean", ""
+
+
+@torch.inference_mode()
+def attention_maps(
+    model: TranslationModel, batch: Batch, src: Sequence[str], tgt: Sequence[str], *, start: int = 0
+) -> list[AttentionMap]:
+    """Attention of a model that reads one sentence pair; none if it has no softmax attention.
+
+    First the attention over the source that decoding returns, of which alignments are made; then the rollout of the
+    encoder, and that of encoder and decoder together; then of each module the mean of its heads, and each head.
+
+    Args:
+        src, tgt: the tokens of the batch's source, and of its labels.
+        start: number of tokens that every target begins with, which are left out of the rows.
+    """
+    maps = []
+    with suppress(ValueError):  # no attention over the source
+        maps.append(AttentionMap("over the source", WHOLE, tgt, src, _rounded(forced_attention(model, batch)[0])))
+    with recorded_attention(model) as recorded:
+        model.decode_states(batch.source, batch.target)
+    inputs = ["(begin)", *tgt[:-1]]
+    by_module = dict[str, Tensor]()
+    for name, weights in recorded.items():
+        is_self, is_decoder = is_self_attention(name), name.startswith("decoder.")
+        rows, columns = tgt if is_decoder else src, inputs if is_self and is_decoder else src
+        if weights.shape[-2:] != (len(rows), len(columns)):
+            continue  # attention within windows, whose keys are others
+        by_module[name] = weights[0].mean(0)  # [T, S]
+        heads: list[tuple[int | str, Tensor]] = [(MEAN, by_module[name]), *enumerate(weights[0])]
+        maps += [AttentionMap(name, head, rows, columns, _rounded(each)) for head, each in heads]
+    if by_module.keys() == attention_modules(model).keys() and any(not is_self_attention(name) for name in by_module):
+        encoder, source = rollout(by_module)
+        maps[1:1] = [
+            AttentionMap("rollout of the encoder", WHOLE, src, src, _rounded(encoder)),
+            AttentionMap("rollout over the source", WHOLE, tgt, src, _rounded(source)),
+        ]
+    return [
+        replace(each, rows=each.rows[start:], weights=each.weights[start:]) if each.rows is tgt else each
+        for each in maps
+    ]
+
+
+def _rounded(weights: Tensor) -> list[list[float]]:
+    return [[round(each, 4) for each in row] for row in weights.tolist()]
+
+
+def rollout(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Attention of all layers together, from that of each module [T, S]: of the encoder, and of the decoder's source.
+
+    Abnar and Zuidema 2020, sec. 3, https://arxiv.org/abs/2005.00928: half of each state comes through the residual
+    connection, so that a layer is (I + A) / 2. In a decoder the same is done in each sublayer, and the shares that come
+    from the source are followed; the rest of a row comes from the target tokens before. Attention says nothing of what
+    feed-forward layers do with it.
+    """
+    encoder = by_src = by_tgt = torch.zeros(0)
+    for name, each in weights.items():
+        if not is_self_attention(name):
+            by_src, by_tgt = (by_src + each @ encoder) / 2, by_tgt / 2
+            continue
+        layer = (torch.eye(len(each)) + each) / 2
+        if name.startswith("encoder."):
+            encoder = layer @ encoder if len(encoder) else layer
+        else:
+            by_src = layer @ by_src if len(by_src) else torch.zeros(len(each), len(encoder))
+            by_tgt = layer @ by_tgt if len(by_tgt) else layer
+    return encoder, by_src
 
 
 @dataclass(frozen=True)
@@ -199,7 +289,7 @@ def _rows(name: str, sums: HeadSums, importance: Tensor | None, aligner: _Aligne
         rows.append(
             HeadRow(
                 module=name,
-                head=head if head < num_heads else "mean",
+                head=head if head < num_heads else MEAN,
                 entropy=float(means.entropy[head]),
                 confidence=float(means.confidence[head]),
                 previous=previous,

@@ -27,7 +27,7 @@ SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Train": ("training", ("train", "finetune", "watch", "checkpoints", "average", "study")),
     "Translate": ("translation", ("translate", "score")),
     "Evaluate": ("evaluation", ("evaluate", "compare", "bench", "reproduce")),
-    "Inspect": ("inspection", ("explain", "report", "keys", "describe", "plot", "attention", "nearest", "doctor")),
+    "Inspect": ("inspection", ("explain", "report", "keys", "describe", "plot", "nearest", "doctor")),
     "Deploy": ("deployment", ("compress", "export", "import", "push", "serve")),
 }
 COMMANDS = {name: folder for folder, names in SECTIONS.values() for name in names}
@@ -218,14 +218,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "explain": (
         'mtkit explain runs/en-de "The dog does not sleep."',
         'mtkit explain runs/en-de "The dog does not sleep." --instead "Der Hund schläft." --html why.html',
+        "mtkit explain runs/en-de --src valid.en --ref valid.de",
     ),
     "report": ("mtkit report runs/en-de runs/larger --html report.html", "mtkit report runs/en-de --format latex"),
     "describe": ("mtkit describe quickstart --compare runs/en-de",),
-    "plot": (
-        "mtkit plot runs/en-de -o curves.png",
-        'mtkit plot runs/en-de --attention "A dog sleeps." -o attention.png',
-    ),
-    "attention": ("mtkit attention runs/en-de --src valid.en --ref valid.de",),
+    "plot": ("mtkit plot runs/en-de -o curves.png",),
     "nearest": ("mtkit nearest german.vec Haus Hund",),
     "doctor": ("mtkit doctor --no-speed",),
     "import": ("mtkit import opus-mt-en-de -o en-de",),

@@ -19,7 +19,7 @@ _NOISE = {"use", "num", "file", "path", "name", "id", "list", "the", "print"}  #
 _STAGES = ("run", "train", "preprocess")
 _OF_MODELS = (
     *("translate", "score", "serve", "export", "compress"),
-    *("finetune", "describe", "attention", "bench", "plot"),
+    *("finetune", "describe", "explain", "bench", "plot"),
 )
 _HYP = "translations are arguments: mtkit evaluate HYP --ref REF"
 _INPUT = (
@@ -56,7 +56,8 @@ _TABLE = (
     ("no-repeat-ngram-size block-ngram-repeat", "--set search.no_repeat_ngram=N"),
     ("coverage-penalty", "--set search.coverage_penalty=BETA"),
     ("repetition-penalty", "--set search.repetition_penalty=X"),
-    ("attention show-attention", "--alignments"),
+    ("attention show-attention attn-vis attention-plot", "--alignments FILE",
+     "plot: mtkit explain MODEL SENTENCE --html FILE draws attention"),
     ("lp", "--length-penalty ALPHA"),
     ("hypotheses predictions", f"evaluate: {_HYP}"),
     ("bootstrap num-bootstrap", "evaluate: intervals are from 1,000 samples anyway; several HYP are compared in pairs"),
@@ -221,7 +222,6 @@ _TABLE = (
      "--debug"),
     ("silent no-progress quiet-translation", "--quiet"),
     ("target format to-format", "--to FORMAT"),
-    ("attn-vis attention-plot", "--attention SENTENCE"),
     ("alignment alignments-file print-alignment report-align", "--alignments FILE"),
     ("scores print-score with-score word-scores with-scores print-scores score log-prob", "--jsonl"),
     ("lexical-constraints force-words glossary-file terms dictionary", "--glossary FILE"),

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mtkit.analysis.explanation import Explainer
 from mtkit.display import Table, count_of, format_duration, in_current_folder
-from mtkit.errors import DataError, MissingInputError
+from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.evaluation.comparison import Comparison, compare, score_table, segment_groups
 from mtkit.evaluation.config import REPORTED, MetricName, ReportOptions
 from mtkit.evaluation.reasons import Reasons, reasons_of
+from mtkit.io.files import write_text
+from mtkit.pipeline.open_run import Run
 from mtkit.pipeline.run_folder import RunFolder, recipe_text
 from mtkit.plot.comparison import comparison_blocks
-from mtkit.plot.curves import LearningCurves, mean_curves, read_curves
+from mtkit.plot.curves import LearningCurves, curve_blocks, mean_curves, read_curves
 from mtkit.plot.figure import distinct_names
-from mtkit.plot.page import Curve, curves, heading, page, paragraph, preformatted, table
+from mtkit.plot.page import MAX_PAGE, heading, page, paragraph, preformatted, table, within
 from mtkit.recipe.paths import to_plain
 from mtkit.recipe.sections import Recipe, flatten
 from mtkit.text.lines import read_lines
@@ -135,11 +138,11 @@ class RunReport:
             "reasons": {test.name: [each.as_dict() for each in test.reasons] for test in self.tests},
         }
 
-    def html(self) -> str:
-        """The report as a page."""
-        return page(", ".join(run.name for run in self.runs), self._blocks())
+    def html(self, more: Iterable[str] = ()) -> str:
+        """The report as a page, with `more` blocks after those of the test sets."""
+        return page(", ".join(run.name for run in self.runs), self._blocks(more))
 
-    def _blocks(self) -> Iterator[str]:
+    def _blocks(self, more: Iterable[str]) -> Iterator[str]:
         first, *others = self.tables()
         yield table(first)
         yield from (table(each) for each in others if each.title == DIFFERENCES)
@@ -148,6 +151,7 @@ class RunReport:
             yield heading(f"Test set {test.name}")
             yield from (table(each) for each in others if each.title == f"Seeds on {test.name}")
             yield from comparison_blocks(test.comparison, test.reasons, test.hyps, [test.ref], test.src)
+        yield from more
         yield heading("Data")
         rows = [
             [run.name, str(each["event"]), str(each.get("result", ""))]
@@ -172,25 +176,7 @@ class RunReport:
             if of_runs:
                 name = _name_of([each.label for each in of_runs])
                 shown.append(of_runs[0] if len(of_runs) == 1 else mean_curves(name, of_runs))
-        losses = [Curve(f"{each.label}, training", each.loss) for each in shown if each.loss]
-        losses += [Curve(f"{each.label}, validation", each.nll, each.nll_range) for each in shown if each.nll]
-        bleu = [Curve(each.label, each.bleu, each.bleu_range) for each in shown if each.bleu]
-        if losses or bleu:
-            yield heading("Training")
-        if losses:
-            yield curves(
-                "Cross-entropy; that of training has dropout and label smoothing",
-                losses,
-                x="updates",
-                y="nats per token",
-            )
-        if bleu:
-            yield curves("Translation of the validation set", bleu, x="updates", y="BLEU")
-        if any(each.nll_range for each in shown):
-            yield paragraph(
-                "Runs that differ in nothing but the seed are one line, their mean; its band is their range.",
-                soft=True,
-            )
+        yield from curve_blocks(shown)
 
 
 def _name_of(names: Sequence[str]) -> str:
@@ -249,3 +235,35 @@ def _score_test(name: str, runs: Sequence[ReportedRun], metrics: Sequence[Metric
         groups=segment_groups(ReportOptions(by_length=True), ref, src),
     )
     return ScoredTest(name, result, reasons_of(result, hyps, [ref], src), hyps, ref, src)
+
+
+REPORT = "report.html"  # of a run folder
+EXPLAINED_LENGTHS = range(6, 11)  # words of the test sentence that a run's report explains
+
+
+def write_report(run: Run) -> None:
+    """Write the report of a run that has ended into its folder, with an explanation of a test sentence.
+
+    What cannot be reported is said instead: the results of the run are complete without it.
+
+    Raises:
+        ReadWriteError: the report cannot be written.
+    """
+    try:
+        blocks = list(_explained(run))
+    except (DataError, UsageError) as error:  # a language model translates nothing
+        blocks = [paragraph(str(error), soft=True)]
+    try:
+        write_text(run.folder.path / REPORT, report_runs([run.folder.path], ["bleu", "chrf"]).html(blocks))
+    except (DataError, MissingInputError) as error:
+        run.notify("report", str(error))
+
+
+def _explained(run: Run) -> Iterator[str]:
+    """An explanation of a test sentence of a readable length, else of the first that is not blank; none without one."""
+    sentences = [(line, files) for files in run.recipe.corpus.test.values() for line in read_lines(files.src)]
+    sentences.sort(key=lambda each: (len(each[0].split()) not in EXPLAINED_LENGTHS, not each[0].strip()))
+    if sentences and sentences[0][0].strip():
+        line, prefix = sentences[0]
+        yield heading(line)
+        yield from within(Explainer(run.folder.path, prefix=prefix).explain(line).blocks(), MAX_PAGE // 4)

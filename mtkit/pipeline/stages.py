@@ -1,6 +1,6 @@
 """The stages of a run, one function per command; each first makes what it needs and skips what is unchanged.
 
-`run` = `train_tokenizer`, `preprocess`, `train`, then translating, scoring and plotting. `evaluate_run` repeats the
+`run` = `train_tokenizer`, `preprocess`, `train`, then translating, scoring and the report. `evaluate_run` repeats the
 translating and scoring alone; `compare_run` scores with other settings.
 """
 
@@ -21,10 +21,10 @@ from mtkit.evaluation.config import METRICS, REPORTED, EvaluationConfig, ReportO
 from mtkit.evaluation.tokenizer_choice import check_tokenizer_installed
 from mtkit.model_folder.folder import find_model
 from mtkit.pipeline.open_run import Run, open_run
-from mtkit.pipeline.plots import draw_plots
 from mtkit.pipeline.prepare_corpus import check_inputs, prepare_corpus
 from mtkit.pipeline.prepare_tokenizer import prepare_tokenizer
 from mtkit.pipeline.run_folder import RunFolder
+from mtkit.pipeline.run_report import write_report
 from mtkit.pipeline.score_test_sets import compare_test_sets, score_test_sets, summary_lines
 from mtkit.pipeline.synthetic_text import make_synthetic_texts
 from mtkit.pipeline.train_stage import check_init_sources, resolve_auto_batch_tokens, train_as_worker, train_model
@@ -125,7 +125,7 @@ def run_stages(
     def score(run: Run) -> list[str]:
         after_training(run)
         scores = score_test_sets(run)
-        draw_plots(run)
+        write_report(run)
         return ["", *summary_lines(run, scores)]
 
     return _train_and(score, recipe, run_dir, fresh=fresh, display=display, started=started)

@@ -1,1 +1,1 @@
-"""Figures as PNG files; needs the extra [plot]."""
+"""Pages of results, and curves as files, which need the extra [plot]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from mtkit.errors import DataError
 from mtkit.io.files import read_file
 from mtkit.io.records import find_log, parse_record_line
 from mtkit.plot.figure import TEXT_COLOUR, add_legend, distinct_names, figure_file, line_style, shorten
+from mtkit.plot.page import Curve, curves, heading, paragraph
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,6 +75,23 @@ def _mean(lines: Sequence[Points]) -> tuple[Points, Ranges]:
     at = {update: [each[update] for each in values] for update in updates}
     ranges = [(update, min(each), max(each)) for update, each in at.items() if len(each) > 1]
     return [(update, statistics.fmean(each)) for update, each in at.items()], ranges
+
+
+def curve_blocks(shown: Sequence[LearningCurves]) -> Iterator[str]:
+    """Blocks of a page: loss and BLEU over updates, a line for each run, or for the mean of several seeds."""
+    losses = [Curve(f"{each.label}, training", each.loss) for each in shown if each.loss]
+    losses += [Curve(f"{each.label}, validation", each.nll, each.nll_range) for each in shown if each.nll]
+    bleu = [Curve(each.label, each.bleu, each.bleu_range) for each in shown if each.bleu]
+    if losses or bleu:
+        yield heading("Training")
+    if losses:
+        title = "Cross-entropy; that of training has dropout and label smoothing"
+        yield curves(title, losses, x="updates", y="nats per token")
+    if bleu:
+        yield curves("Translation of the validation set", bleu, x="updates", y="BLEU")
+    if any(each.nll_range for each in shown):
+        note = "Runs that differ in nothing but the seed are one line, their mean; its band is their range."
+        yield paragraph(note, soft=True)
 
 
 def plot_curves(runs: Sequence[Path], path: Path) -> None:

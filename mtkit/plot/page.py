@@ -6,9 +6,12 @@ words are struck through, added ones underlined, curves differ in their dashes, 
 
 from __future__ import annotations
 
+import base64
 import html
 import math
-from collections.abc import Collection, Iterable, Sequence
+import struct
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +21,12 @@ from mtkit.display import Table, printable
 Marked = Sequence[tuple[str, str]]  # (tag, text): stretches of a line, in "del", "ins", "mark" or "" (no mark)
 Points = Sequence[tuple[float, float]]
 MAX_ROWS = 500  # of a table; with MAX_LINE characters of a text, a page stays below 2 MB
+MAX_PAGE = 1_900_000  # characters of blocks whose number depends on a model
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")
 _COLOURS = 6
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 560, 300, 62, 12, 40  # of a curve's picture
+_CELL, _MAX_NAME = 18, 16  # width of a heat map's cell, characters of a name beside it
 
 
 def page(title: str, blocks: Iterable[str]) -> str:
@@ -28,7 +34,7 @@ def page(title: str, blocks: Iterable[str]) -> str:
     style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f"<main>\n<h1>{text(title)}</h1>\n{''.join(blocks)}</main>\n<footer>mtkit {__version__}</footer>\n"
@@ -172,6 +178,72 @@ def curves(title: str, content: Sequence[Curve], *, x: str, y: str) -> str:
         f'<figure><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{label}">{drawn}</svg>'
         f"<figcaption>{text(title)}{legend}</figcaption></figure>\n"
     )
+
+
+def heat_map(
+    title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], *, small: bool = False
+) -> str:
+    """A picture of a matrix: the larger a number, the darker its cell, white for 0 and less.
+
+    Fig. 3 of Bahdanau et al. 2015, https://arxiv.org/abs/1409.0473, has this form.
+
+    Args:
+        rows, columns: names of the rows, from above, and of the columns.
+        values: a row of numbers for each name of a row.
+        small: without names, as one of many.
+    """
+    if not rows or not columns:
+        return ""
+    largest = max(map(max, values))
+    names = [[each if len(each) <= _MAX_NAME else f"{each[: _MAX_NAME - 1]}…" for each in of] for of in (rows, columns)]
+    left, top = (0 if small else 8 + 8 * max(map(len, of)) for of in names)
+    width, height = _CELL * len(columns), _CELL * len(rows)
+    pixels = [[255 - round(255 * max(0.0, value) / (largest if largest > 0 else 1)) for value in row] for row in values]
+    place = f'x="{left}" y="{top}" width="{width}" height="{height}"'
+    drawn = f'<image {place} preserveAspectRatio="none" href="{_png(pixels)}"/>'
+    drawn += f'<rect {place} fill="none" stroke="var(--line)"/>'
+    for number, name in enumerate(() if small else names[0]):
+        drawn += f'<text x="{left - 5}" y="{top + _CELL * (number + 0.5)}" dy="4" text-anchor="end">{text(name)}</text>'
+    for number, name in enumerate(() if small else names[1]):
+        place = f"translate({left + _CELL * (number + 0.5) + 4} {top - 5}) rotate(-90)"
+        drawn += f'<text transform="{place}">{text(name)}</text>'
+    size = f'viewBox="0 0 {left + width + 1} {top + height + 1}"'
+    shown = f"width: {8 if small else (left + width) / 16:.1f}rem"
+    return (
+        f'<figure class="map"><svg {size} style="{shown}" role="img" aria-label="{text(title)}">{drawn}</svg>'
+        f"<figcaption>{text(title)}</figcaption></figure>\n"
+    )
+
+
+def _png(pixels: Sequence[Sequence[int]]) -> str:
+    """The address of a picture that holds it: rows of grey values from 0 (black) to 255."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    head = struct.pack(">IIBBBBB", len(pixels[0]), len(pixels), 8, 0, 0, 0, 0)
+    rows = zlib.compress(b"".join(b"\0" + bytes(row) for row in pixels), 9)
+    content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return f"data:image/png;base64,{base64.b64encode(content).decode()}"
+
+
+def details(title: str, blocks: Iterable[str]) -> str:
+    """Blocks that are shown when a reader opens them."""
+    return f"<details><summary>{text(title)}</summary>\n{''.join(blocks)}</details>\n"
+
+
+def within(blocks: Iterable[str], characters: int) -> Iterator[str]:
+    """The blocks that fit into a number of characters, and a remark in the place of the others."""
+    left_out = 0
+    for block in blocks:
+        characters -= len(block)
+        if characters >= 0:
+            yield block
+        else:
+            left_out += 1
+            characters += len(block)
+    if left_out:
+        yield paragraph(f"{left_out} pictures and tables would make this page too large", soft=True)
 
 
 def ticks(low: float, high: float) -> list[float]:

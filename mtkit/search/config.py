@@ -292,6 +292,10 @@ class SearchConfig:
 
         return (EnoughEnded(self.patience), BoundReached()) if self.early_stopping else (PresentScoreReached(),)
 
+    def without_constraints(self) -> SearchConfig:
+        """This search without `constraints`."""
+        return replace(self, repetition_penalty=1.0, no_repeat_ngram=0)
+
     def constraints(self) -> tuple[Constraint, ...]:
         """Constraints that apply to every line."""
         from mtkit.search.constraints import NoRepeatNgram, RepetitionPenalty

@@ -12,11 +12,20 @@ from mtkit.errors import DataError, MissingInputError
 from mtkit.io.files import translate_write_errors, write_json, write_text
 from mtkit.io.lock import RunLock
 from mtkit.pipeline.estimate import TrainingEstimate, estimate_training
-from mtkit.plot.curves import LearningCurves, draw_curves, mean_curves, read_curves
-from mtkit.plot.figure import BleuByLength, LengthGroup, draw_bleu_by_length, is_installed
+from mtkit.plot.curves import LearningCurves, curve_blocks, mean_curves, read_curves
+from mtkit.plot.page import Curve, curves, outline, page, table
 from mtkit.study.jobs import DeviceSlot, prepare_runs, run_jobs
 from mtkit.study.load import Study
-from mtkit.study.results import StudyResults, VariantRow, as_csv, as_json, compare_runs, markdown
+from mtkit.study.results import (
+    StudyResults,
+    VariantRow,
+    as_csv,
+    as_json,
+    compare_runs,
+    markdown,
+    notes,
+    study_table,
+)
 from mtkit.study.runs import RunState, StudyRun, run_result, runs_of
 from mtkit.training.monitoring.log import Display
 from mtkit.training.monitoring.meter import busy_lines, read_cpu_times
@@ -63,7 +72,7 @@ def _loss(run: StudyRun) -> float | None:
 
 
 def report_study(study: Study, folder: Path) -> StudyReport:
-    """Compare the runs that are finished so far; write the tables, and the plots if matplotlib is installed.
+    """Compare the runs that are finished so far; write the tables, and a page with these and the curves.
 
     Raises:
         MissingInputError: no run has finished or failed, or a file of a run is missing.
@@ -83,9 +92,8 @@ def report_study(study: Study, folder: Path) -> StudyReport:
     write_text(folder / "results.md", markdown(results))
     write_text(folder / "results.csv", as_csv(results))
     write_json(folder / "results.json", as_json(results))
-    plots = {"curves.png": plot_curves, "bleu_by_length.png": plot_bleu_by_length}
-    drawn = [name for name, plot in plots.items() if is_installed() and plot(results, folder / name)]
-    return StudyReport(results, [folder / name for name in ("results.md", "results.csv", "results.json", *drawn)])
+    write_text(folder / "results.html", results_page(results))
+    return StudyReport(results, [folder / f"results.{suffix}" for suffix in ("md", "csv", "json", "html")])
 
 
 def plan(study: Study, runs: Sequence[StudyRun], *, num_slots: int) -> tuple[Table, list[str]]:
@@ -174,18 +182,20 @@ def with_rates(study: Study, rates: Mapping[str, float]) -> Study:
     return replace(study, recipes=recipes, rates=rates)
 
 
-def plot_curves(results: StudyResults, path: Path) -> bool:
-    """Draw validation loss and BLEU of all variants, each the mean over its seeds; False if there is nothing to draw.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        ReadWriteError: the file cannot be written.
-    """
-    variants = [mean_curves(row.variant, _curves_of_runs(row)) for row in results.rows]
-    validated = [curves for curves in variants if curves.nll]
-    if validated:
-        draw_curves(validated, path)
-    return bool(validated)
+def results_page(results: StudyResults) -> str:
+    """The table; the curves of all variants, each the mean over its seeds; and BLEU by source length."""
+    shown = [mean_curves(row.variant, _curves_of_runs(row)) for row in results.rows]
+    blocks = [table(study_table(results)), outline(notes(results)), *curve_blocks([each for each in shown if each.nll])]
+    groups = [name for name, lines in results.lines_by_length.items() if lines]
+    by_length = list[Curve]()
+    for row in (each for each in results.rows if each.metrics):
+        bleu = list(enumerate((row.metrics[f"bleu {name}"] for name in groups), start=1))
+        band = [(n, each.mean - each.std, each.mean + each.std) for n, each in bleu if each.std is not None]
+        by_length.append(Curve(row.variant, [(n, each.mean) for n, each in bleu], band))
+    if groups and by_length:
+        title = "BLEU by source length, as in fig. 2 of Bahdanau et al. 2015; band: standard deviation of seeds"
+        blocks.append(curves(title, by_length, x=f"words of the source: {', '.join(groups)}", y="BLEU"))
+    return page(results.study.config.name, blocks)
 
 
 def _curves_of_runs(row: VariantRow) -> list[LearningCurves]:
@@ -198,20 +208,3 @@ def _curves_of_runs(row: VariantRow) -> list[LearningCurves]:
         except DataError:  # a run that has only just started
             continue
     return [each for each in curves if each.nll]
-
-
-def plot_bleu_by_length(results: StudyResults, path: Path) -> bool:
-    """Draw BLEU by source length of all variants with finished runs; False if there is nothing to draw.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        ReadWriteError: the file cannot be written.
-    """
-    groups = [LengthGroup(name, lines) for name, lines in results.lines_by_length.items() if lines]
-    systems = []
-    for row in (each for each in results.rows if each.metrics):
-        bleu = [row.metrics[f"bleu {group.name}"] for group in groups]
-        systems.append(BleuByLength(row.variant, [each.mean for each in bleu], [each.std or 0.0 for each in bleu]))
-    if groups and systems:
-        draw_bleu_by_length(groups, systems, path, whiskers="standard deviation of seeds")
-    return bool(groups and systems)

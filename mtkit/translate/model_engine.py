@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,6 +19,8 @@ from mtkit.inference.prepare import NAMES, prepare_for_inference, resolve_comput
 from mtkit.inference.support import ComputeType
 from mtkit.model_folder.folder import LoadedModel
 from mtkit.models.interface import TranslationModel
+from mtkit.search.beam import BeamSearch
+from mtkit.search.beam_state import ExtensionSelector
 from mtkit.search.config import SearchConfig
 from mtkit.search.constraints import Constraint, ExcludedTexts, ForcedPrefix, IncludedPhrases, TokenBytes
 from mtkit.search.ensemble import Ensemble, LanguageModelTerm, ShallowFusion
@@ -39,7 +41,10 @@ class ModelEngine:
         compute_type: see Engine.
         device: of the models.
         stepper: the model or ensemble as search calls it.
+        observe: given the selector of a beam search, returns the one that takes its place; None: nothing does.
     """
+
+    observe: Callable[[ExtensionSelector], ExtensionSelector] | None = None
 
     def __init__(
         self,
@@ -100,7 +105,10 @@ class ModelEngine:
 
         def search(requests: Sequence[SentenceRequest]) -> list[list[Hypothesis]]:
             self._after_fork()
-            lists = run(self.stepper, self._request(requests, special_ids, bytes_of))
+            request = self._request(requests, special_ids, bytes_of)
+            if self.observe is not None and isinstance(run, BeamSearch):
+                request = replace(request, selector=self.observe(request.selector or run.selector))
+            lists = run(self.stepper, request)
             return [
                 [h if h.attention is None else replace(h, attention=h.attention.float().cpu().numpy()) for h in n_best]
                 for n_best in lists

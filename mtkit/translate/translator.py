@@ -123,10 +123,16 @@ class Translator:
         """
         return self.varied(options=replace(self.options, source_prefix=prefix))
 
-    def varied(self, *, search: SearchConfig | None = None, options: TranslationOptions | None = None) -> Translator:
-        """A translator with another search or other options and the same engine; errors as the constructor."""
+    def varied(
+        self,
+        *,
+        search: SearchConfig | None = None,
+        options: TranslationOptions | None = None,
+        engine: Engine | None = None,
+    ) -> Translator:
+        """A translator with another search, other options or another engine of the model; errors as the constructor."""
         return Translator(
-            self._plain_engine,
+            engine or self._plain_engine,
             self.tokenizers,
             search or self.search,
             max_source_length=self.max_source_length,

@@ -9,7 +9,7 @@ import pytest
 
 from mtkit.models.capabilities import ModelConfigBase
 from mtkit.pipeline import stages
-from mtkit.pipeline.plots import draw_plots
+from mtkit.pipeline.run_report import write_report
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
@@ -17,17 +17,17 @@ from tests.toy.models import sentences, write_toy_model
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _without_plots() -> Iterator[None]:
-    """Pictures take most of the time of a toy run."""
+def _without_report() -> Iterator[None]:
+    """The report takes most of the time of a toy run."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(stages, "draw_plots", lambda run: None)
+        patched.setattr(stages, "write_report", lambda run: None)
         yield
 
 
 @pytest.fixture
-def with_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run draws its pictures, in this process."""
-    monkeypatch.setattr(stages, "draw_plots", draw_plots)
+def with_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run writes its report, in this process."""
+    monkeypatch.setattr(stages, "write_report", write_report)
 
 
 @pytest.fixture(scope="session")

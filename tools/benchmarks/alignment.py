@@ -7,7 +7,7 @@ and target word; 0?0 where the link is only possible. The model, of the quicksta
 The program prints the alignment error rate of `word_links` for several values of its two constants. For all stretches
 of one to three source words whose sure links are one stretch of target words, it prints how many a pair of tags around
 them finds exactly (`place_marks`), and how many `target_range` does for several values of its two constants.
-`mtkit attention MODEL --src en --ref de --alignments links` prints the alignment error rates of heads.
+`mtkit explain MODEL --src en --ref de --alignments links` prints the alignment error rates of heads.
 """
 
 from __future__ import annotations

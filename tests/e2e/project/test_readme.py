@@ -55,7 +55,7 @@ def identity(words: Sequence[str]) -> str:
 
 def test_the_first_two_commands_are_the_promised_ones() -> None:
     first, second = (block.rstrip("\n") for block in BLOCKS[:2])
-    assert first == "python3 -m venv .venv && .venv/bin/pip install '.[plot]' && .venv/bin/mtkit run quickstart"
+    assert first == "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/mtkit run quickstart"
     assert second == "python3 -m venv .venv && .venv/bin/pip install '.[dev]' && .venv/bin/pytest"
 
 

@@ -119,7 +119,7 @@ def test_a_deleted_file_is_made_again(folder: Path, finished: Path, name: str) -
 
 
 @pytest.mark.whole
-@pytest.mark.usefixtures("with_plots")
+@pytest.mark.usefixtures("with_report")
 def test_a_log_with_flipped_bits_changes_nothing(folder: Path, finished: Path) -> None:
     rng = random.Random(1)
     size = (finished / "log.jsonl").stat().st_size

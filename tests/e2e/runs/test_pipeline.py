@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.usefixtures("with_plots")
+@pytest.mark.usefixtures("with_report")
 @pytest.mark.parametrize("kind", MODELS)
 def test_all_stages_for_every_kind_of_model(folder: Path, kind: str) -> None:
     report, _ = run(folder, kind=kind)
@@ -40,11 +40,12 @@ def test_all_stages_for_every_kind_of_model(folder: Path, kind: str) -> None:
         "checkpoints/update-00000004",
         "model",
         "log.jsonl",
-        "learning_curve.png",
-        "bleu_by_length.png",
+        "report.html",
     ):
         assert (run_folder / name).exists(), name
-    assert (run_folder / "attention.png").exists() == (kind != "rnn")
+    page = (run_folder / "report.html").read_text()
+    assert ("Attention over the source" in page) == (kind != "rnn")
+    assert all(block in page for block in ("Cross-entropy", "Test set toy", "By gradients", "log-probability"))
     written = read_record(run_folder / "report.json", remedy="")
     assert written == report.content
     assert written["test"]["toy"].keys() >= {

@@ -88,15 +88,16 @@ def test_one_folder_has_all_directions(folder: Path, capsys: pytest.CaptureFixtu
         assert sums[0] > sums[1] + 100
 
 
-def test_the_picture_has_no_tokens_of_languages(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
-    monkeypatch.setattr("mtkit.pipeline.plots.plot_attention", lambda *a, **_: drawn.append(a))
-    words = ["plot", str(folder / "run"), "--attention", LINES[5], "-o", str(tmp_path / "map.png")]
+def test_attention_has_no_rows_for_tokens_of_languages(folder: Path, tmp_path: Path) -> None:
+    words = ["explain", str(folder / "run"), LINES[5], "--json", str(tmp_path / "j")]
     for lang, options in (("de", []), ("xx", ["--tgt-lang", "xx"])):
         assert entry.execute([*words, *options]) == 0
-        weights, src, hyp, _ = drawn.pop()
-        assert hyp == [f"\u2581{word}" for word in TEXTS[lang][5].split()]
-        assert weights.shape == (len(hyp), len(src))
+        text = json.loads((tmp_path / "j").read_text())["translation"]
+        first = text["attention"][0]
+        assert first["rows"] == [*TEXTS[lang][5].split(), "(end)"]
+        assert {len(row) for row in first["weights"]} == {len(first["columns"])}
+        assert len(first["weights"]) == len(first["rows"])
+        assert max(text["words"][0]["gradient"]) > 0
 
 
 def test_heads_and_compressed_models_are_measured_in_a_direction(
@@ -106,9 +107,9 @@ def test_heads_and_compressed_models_are_measured_in_a_direction(
     compress = ["compress", *texts, "--to", "int8", "-o", str(tmp_path / "small"), "--format", "json"]
     assert entry.execute([*compress, "--tgt-lang", "xx"]) == 0
     assert all(float(row["BLEU"]) > 90 for row in json.loads(capsys.readouterr().out))
-    assert entry.execute(["attention", *texts, "--tgt-lang", "xx", "--format", "json"]) == 0
+    assert entry.execute(["explain", *texts, "--tgt-lang", "xx", "--format", "json"]) == 0
     right = capsys.readouterr().out
-    assert entry.execute(["attention", *texts, "--format", "json"]) == 0
+    assert entry.execute(["explain", *texts, "--format", "json"]) == 0
     assert capsys.readouterr().out != right
 
 
@@ -127,17 +128,18 @@ def test_its_directions_are_served(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--src-lang", "--tgt-lang"])
-@pytest.mark.parametrize("command", ["translate", "score", "bench", "finetune", "attention", "compress", "plot"])
+@pytest.mark.parametrize("command", ["translate", "score", "bench", "finetune", "heads", "compress", "explain"])
 def test_other_languages_are_refused(
     folder: Path, tmp_path: Path, command: str, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     src, tgt = str(folder / "text.en"), str(folder / "text.de")
     both, output = ["--src", src, "--ref", tgt], ["-o", str(tmp_path / "out.png")]
-    texts = {"translate": [src], "score": both, "bench": [src], "attention": both, "compress": [*both, *output]}
+    texts = {"translate": [src], "score": both, "bench": [src], "heads": both, "compress": [*both, *output]}
     texts["compress"] += ["--to", "int8"]
-    texts["plot"] = ["--attention", LINES[0], *output]
+    texts["explain"] = [LINES[0]]
     words = texts.get(command, [src, tgt, "-o", str(tmp_path / "tuned")])
-    assert entry.execute([command, str(folder / "run"), *words, option, "fr"]) == 2
+    name = "explain" if command == "heads" else command
+    assert entry.execute([name, str(folder / "run"), *words, option, "fr"]) == 2
     assert f"{option} fr: the model has the languages de, en, xx" in capsys.readouterr().err
 
 

@@ -76,17 +76,14 @@ def test_every_direction_is_scored(tagged: Path) -> None:
 
 
 @pytest.mark.whole
-def test_the_picture_shows_what_the_model_reads(tagged: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    drawn = []
-    monkeypatch.setattr("mtkit.pipeline.plots.plot_attention", lambda *a, **_: drawn.append(a[1:3]))
-    words = ["plot", str(tagged / "run"), "--attention", LINES[5], "-o", str(tagged / "map.png")]
+def test_the_attention_shows_what_the_model_reads(tagged: Path, capsys) -> None:
+    words = ["explain", str(tagged / "run"), LINES[5], "--json", str(tagged / "j")]
     assert entry.execute([*words, "--tag", "xx"]) == 0
-    src = [f"▁{word}" for word in LINES[5].split()]
-    assert drawn == [(["<tag1>", *src, "</s>"], [f"▁{NONSENSE[word]}" for word in LINES[5].split()])]
+    first = json.loads((tagged / "j").read_text())["translation"]["attention"][0]
+    assert first["columns"] == ["<tag1>", *LINES[5].split(), "(end)"]
+    assert first["rows"] == [*(NONSENSE[word] for word in LINES[5].split()), "(end)"]
     assert entry.execute(words) == 2
     assert "the model needs a tag before each source; choose one with --tag: de, xx" in capsys.readouterr().err
-    assert entry.execute(["plot", str(tagged / "run"), "--tag", "xx", "-o", str(tagged / "map.png")]) == 2
-    assert "--src-lang and --tgt-lang are for --attention" in capsys.readouterr().err
 
 
 @pytest.mark.whole
@@ -127,8 +124,8 @@ def test_scores_are_those_of_the_translation(tagged: Path, tmp_path: Path, capsy
 COMMANDS = {
     "translate": ["translate", "RUN", "SRC", "-o", "OUT"],
     "score": ["score", "RUN", "--src", "SRC", "--ref", "REF"],
-    "attention": ["attention", "RUN", "--src", "SRC", "--ref", "REF", "--json", "OUT"],
-    "plot": ["plot", "RUN", "--attention", "the dog", "-o", "OUT"],
+    "attention": ["explain", "RUN", "--src", "SRC", "--ref", "REF", "--json", "OUT"],
+    "explain": ["explain", "RUN", "the dog", "--json", "OUT", "--html", "OUT"],
     "heads": ["compress", "RUN", "--to", "heads", "--src", "SRC", "--ref", "REF", "-o", "OUT"],
     "bench": ["bench", "RUN", "SRC", "--json", "OUT"],
     "int8": ["compress", "RUN", "--to", "int8", "--src", "SRC", "--ref", "REF", "-o", "OUT"],

@@ -128,7 +128,7 @@ def test_no_command_translates_with_a_masked_language_model(folder: Path, capsys
         "score": [model, "--src", str(text), "--ref", str(text)],
         "bench": [model, str(text)],
         "export": [model, "--to=ctranslate2", f"--output={folder / 'out'}"],
-        "plot": [model, "--attention=the dog", f"--output={folder / 'map.png'}"],
+        "explain": [model, "the dog"],
     }
     options_of = {"translate": options, "score": options[5:], "bench": options[5:]}
     capsys.readouterr()

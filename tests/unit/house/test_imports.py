@@ -50,7 +50,7 @@ TABLE: dict[str, set[str]] = {
     "recipe": SCIENCE,
     "model_folder": SCIENCE | {"recipe"},
     **dict.fromkeys(PROGRAMS, SCIENCE | FOLDERS),
-    "pipeline": SCIENCE | FOLDERS | {"documents"},  # documents with pairs are checked
+    "pipeline": SCIENCE | FOLDERS | {"documents", "analysis"},  # documents with pairs are checked, a sentence explained
     "export": SCIENCE | FOLDERS | {"importers"},  # names of weights and settings in both directions
     "bench": SCIENCE | FOLDERS | {"export"},  # the peer of a benchmark is CTranslate2 on an exported model
     "study": SCIENCE | FOLDERS | {"pipeline"},  # the runs of a study are ordinary runs

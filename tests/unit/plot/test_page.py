@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import random
+import re
+import struct
+import zlib
 from html.parser import HTMLParser
 
 import pytest
@@ -13,7 +17,9 @@ from mtkit.plot.page import (
     MAX_ROWS,
     Curve,
     curves,
+    details,
     heading,
+    heat_map,
     line_of_text,
     outline,
     page,
@@ -21,6 +27,7 @@ from mtkit.plot.page import (
     preformatted,
     table,
     ticks,
+    within,
 )
 
 HOSTILE = "</table><script>alert(1)</script>\"' onload=x \x1b]52;c;x\x07\u202e"
@@ -33,6 +40,7 @@ class Parser(HTMLParser):
         super().__init__()
         self.open: list[str] = []
         self.seen: set[str] = set()
+        self.addresses: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen |= {tag, *(name for name, _ in attrs)}
@@ -41,6 +49,7 @@ class Parser(HTMLParser):
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen |= {tag, *(name for name, _ in attrs)}
+        self.addresses += [value or "" for name, value in attrs if name == "href"]
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -55,13 +64,15 @@ def test_page_is_well_formed_and_hostile_text_stays_text() -> None:
         table(content, bars=("n",)),
         line_of_text(HOSTILE, [(HOSTILE, [("", HOSTILE), ("del", HOSTILE), ("ins", "b")])]),
         preformatted(HOSTILE, HOSTILE),
+        details(HOSTILE, [heat_map(HOSTILE, [HOSTILE, "b"], [HOSTILE], [[1.0], [-1.0]])]),
         curves(HOSTILE, [Curve(HOSTILE, [(1, 2), (2, math.nan)], [(1, 2, 3)])], x=HOSTILE, y=HOSTILE),
     ]
     text = page(HOSTILE, blocks)
     parser = Parser()
     parser.feed(text)
     assert parser.open == []
-    assert not {"script", "onload", "src", "href", "link"} & parser.seen
+    assert not {"script", "onload", "src", "link"} & parser.seen
+    assert {address.partition(",")[0] for address in parser.addresses} == {"data:image/png;base64"}
     assert "\x1b" not in text
     assert "nan" not in text
     assert "3 more rows are not shown" in text
@@ -88,3 +99,28 @@ def test_ticks_are_few_round_numbers_around_the_range() -> None:
         rounding = 1e-6 * (values[-1] - values[0])
         assert values[0] - rounding <= low <= high <= values[-1] + rounding
         assert values == sorted(set(values))
+
+
+def test_a_heat_map_is_dark_where_numbers_are_large() -> None:
+    """The picture inside is decoded by hand: grey values, 0 is black."""
+    values = [[0.0, 0.5, 1.0], [-3.0, 2.0, 0.25]]
+    svg = heat_map("t", ["a", "b"], ["x", "y", "z"], values)
+    content = base64.b64decode(re.search(r"base64,([^\"]+)", svg)[1])  # type: ignore[index]
+    chunks, rest = {}, content[8:]
+    while rest:
+        length = struct.unpack(">I", rest[:4])[0]
+        chunks[rest[4:8]] = rest[8 : 8 + length]
+        assert struct.unpack(">I", rest[8 + length : 12 + length])[0] == zlib.crc32(rest[4 : 8 + length])
+        rest = rest[12 + length :]
+    assert struct.unpack(">II", chunks[b"IHDR"][:8]) == (3, 2)
+    rows = zlib.decompress(chunks[b"IDAT"])
+    assert [*rows] == [0, 255, 255 - 64, 255 - 128, 0, 255, 0, 255 - 32]
+    assert re.findall(r">(\w)</text>", svg) == ["a", "b", "x", "y", "z"]
+    assert "<text" not in heat_map("t", ["a", "b"], ["x", "y", "z"], values, small=True)
+    assert heat_map("t", [], ["x"], []) == ""
+
+
+def test_blocks_beyond_the_size_are_counted() -> None:
+    assert [*within(["abc", "defgh", "ij"], 6)][:2] == ["abc", "ij"]
+    assert "1 pictures and tables" in [*within(["abc", "defgh", "ij"], 6)][2]
+    assert [*within(["abc"], 3)] == ["abc"]

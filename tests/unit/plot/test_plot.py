@@ -3,6 +3,7 @@ import random
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from mtkit.errors import DataError, MissingExtraError, MissingInputError, ReadWr
 from mtkit.io.records import record_line
 from mtkit.plot import figure as figure_module
 from mtkit.plot.curves import LearningCurves, draw_curves, plot_curves, read_curves
-from mtkit.plot.figure import BleuByLength, EncodingPanel, LengthGroup, draw_bleu_by_length, plot_attention
+from mtkit.plot.figure import EncodingPanel
 from mtkit.study.run import mean_curves
 from tests.toy.sampling import sampled
 
@@ -72,13 +73,6 @@ def test_curves_of_several_runs_in_one_figure(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "curves.png", "narrow.png"}
 
 
-def test_bleu_by_length_of_several_systems(tmp_path):
-    groups = [LengthGroup("1-10", 1200), LengthGroup("over 10", 30)]
-    systems = [BleuByLength("with", [20.0, 19.0], [0.5, 1.5]), BleuByLength("without", [20.0, 9.0], [0.0, 0.0])]
-    draw_bleu_by_length(groups, systems, tmp_path / "by_length.png")
-    assert size(tmp_path / "by_length.png") == (840, 504)
-
-
 def test_equal_curves_give_identical_files(tmp_path):
     for name in ("a.png", "b.png"):
         draw_curves([CURVES], tmp_path / name)
@@ -90,24 +84,6 @@ def test_missing_and_empty_logs(tmp_path):
         plot_curves([tmp_path], tmp_path / "curves.png")
     with pytest.raises(DataError, match="nothing to draw yet"):
         plot_curves([log_of(tmp_path / "run", RECORDS[0])], tmp_path / "curves.png")
-
-
-def test_attention_map_with_any_script_and_symbol(tmp_path):
-    src = ["▁漢字", "$x$", "\ue000", "</s>"]
-    plot_attention(np.eye(2, 4), src, ["▁a_b^", "\\frac"], tmp_path / "map.png", title="50 % $")
-    assert size(tmp_path / "map.png")[0] >= 480
-
-
-def test_long_sentences_have_smaller_cells(tmp_path, monkeypatch):
-    monkeypatch.setattr(figure_module, "_MAX_SIZE", 5.0)
-    plot_attention(np.zeros((2, 30)), ["a"] * 30, ["b"] * 2, tmp_path / "map.png")
-    assert size(tmp_path / "map.png") == (600, 360)
-
-
-@pytest.mark.parametrize("shape", [(3, 2), (0, 0)])
-def test_weights_must_match_the_tokens(tmp_path, shape):
-    with pytest.raises(ValueError, match=r"do not match 2 output and 3 source tokens"):
-        plot_attention(np.zeros(shape), ["a"] * 3, ["b"] * 2, tmp_path / "map.png")
 
 
 def test_missing_matplotlib_names_the_extra(tmp_path, monkeypatch):
@@ -128,9 +104,9 @@ def test_importing_does_not_import_matplotlib():
 
 def test_characters_without_a_font_are_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(figure_module, "_FONTS", ())
-    plot_attention(np.eye(2), ["\u6f22", "</s>"], ["\u5b57", "a"], tmp_path / "map.png")
+    draw_curves([replace(CURVES, label=label) for label in ("\u6f22", "\u5b57")], tmp_path / "map.png")
     assert "map.png: no installed font has \u5b57\u6f22, drawn as boxes; install one of" in capsys.readouterr().err
-    plot_attention(np.eye(2), ["\u2581a", "</s>"], ["\u2581b", "c"], tmp_path / "map.png")
+    draw_curves([CURVES], tmp_path / "map.png")
     assert capsys.readouterr().err == ""
 
 
@@ -151,12 +127,6 @@ def test_names_of_runs_are_distinct_and_short(tmp_path, seed):
     names = figure_module.distinct_names(paths)
     assert len(set(names)) == len(paths)
     assert all(str(path).endswith(name) for name, path in zip(names, paths, strict=True))
-
-
-def test_labels_are_words():
-    labels = figure_module._labels(["\u2581Did", "\u2581hea", "vy", "?", "</s>"])
-    assert labels == ["Did", "hea", "-vy", "?", "(end)"]
-    assert figure_module._labels(["\u4eca\u5929", "\u597d"]) == ["\u4eca\u5929", "\u597d"]
 
 
 def test_equal_encodings_of_both_sides_are_one_panel():

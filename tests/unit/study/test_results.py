@@ -14,11 +14,9 @@ from sacrebleu.metrics.bleu import BLEU
 
 from mtkit.evaluation.comparison import compare
 from mtkit.plot.curves import LearningCurves
-from mtkit.plot.figure import BleuByLength, LengthGroup
-from mtkit.study import run as study_run
 from mtkit.study.load import Study
 from mtkit.study.results import StudyResults, as_csv, as_json, cell_rows, compare_runs, markdown, study_table
-from mtkit.study.run import mean_curves, report_study
+from mtkit.study.run import mean_curves, report_study, results_page
 from mtkit.study.runs import RunState, bleu_of_length_groups, group_names, runs_of
 from tests.toy.studies import finish, sentences, toy_corpus, toy_study, translated
 
@@ -116,38 +114,21 @@ def test_the_table_in_every_form(results: StudyResults) -> None:
     assert found["variants"]["post"]["runs"]["2"] == {"state": "failed", "reason": "loss nan\nat update 3"}
 
 
-@pytest.mark.whole
-def test_tables_and_plots_are_written_beside_the_runs(study: Study, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+def test_tables_and_a_page_are_written_beside_the_runs(study: Study, tmp_path: Path) -> None:
     made = report_study(study, tmp_path / "runs")
-    assert [path.name for path in made.files] == [
-        "results.md",
-        "results.csv",
-        "results.json",
-        "curves.png",
-        "bleu_by_length.png",
-    ]
-    for picture in made.files[-2:]:
-        assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert [path.name for path in made.files] == [f"results.{suffix}" for suffix in ("md", "csv", "json", "html")]
     assert (tmp_path / "runs" / "results.md").read_text() == markdown(made.results)
     assert (tmp_path / "runs" / "results.csv").read_text() == as_csv(made.results)
+    assert (tmp_path / "runs" / "results.html").read_text() == results_page(made.results)
 
 
-def test_the_plot_by_length_has_the_values_of_the_table(
-    results: StudyResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[tuple[list[LengthGroup], list[BleuByLength], Path]] = []
-    monkeypatch.setattr(study_run, "draw_bleu_by_length", lambda *given, **named: drawn.append(given))
-    assert study_run.plot_bleu_by_length(results, tmp_path)
-    ((groups, (pre, post), path),) = drawn
-    assert path == tmp_path
-    assert [group.name for group in groups] == ["1-4", "5-8", "over 8"]
-    metrics = results.rows[0].metrics
-    assert pre.bleu == [metrics[f"bleu {group.name}"].mean for group in groups]
-    assert pre.margin == [metrics[f"bleu {group.name}"].std for group in groups]
-    assert (post.label, post.margin) == ("post", [0.0, 0.0, 0.0])  # a single run
-    nothing = replace(results, lines_by_length={})
-    assert not study_run.plot_bleu_by_length(nothing, tmp_path)
+def test_the_page_has_a_curve_by_length_with_a_band_of_the_seeds(results: StudyResults) -> None:
+    text = results_page(results)
+    assert "words of the source: 1-4, 5-8, over 8" in text
+    by_length = text[text.index("BLEU by source length") :]
+    assert by_length.count("<polyline") == 2  # late has not started
+    assert by_length.count("<polygon") == 1  # post has one seed
+    assert "BLEU by source length" not in results_page(replace(results, lines_by_length={}))
 
 
 def test_a_study_of_failed_runs_has_a_table(tmp_path: Path) -> None:
@@ -157,7 +138,7 @@ def test_a_study_of_failed_runs_has_a_table(tmp_path: Path) -> None:
         run.folder.path.mkdir(parents=True)
         run.note_failure("out of memory")
     made = report_study(study, tmp_path / "runs")
-    assert [path.name for path in made.files] == ["results.md", "results.csv", "results.json"]
+    assert [path.name for path in made.files] == [f"results.{suffix}" for suffix in ("md", "csv", "json", "html")]
     assert made.results.signature == ""
     assert len(made.results.failures()) == 4
 

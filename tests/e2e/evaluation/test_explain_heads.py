@@ -1,11 +1,10 @@
-"""`mtkit attention`: tables of all model families, reference alignments, refusals."""
+"""`mtkit explain --src --ref`: tables of the attention heads of all model families, reference alignments, refusals."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +13,6 @@ from mtkit.errors import DataError
 from mtkit.layers.config import LearnedConfig
 from mtkit.models.rnn.config import AttentionRNNConfig, Seq2SeqRNNConfig
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.search.config import SearchConfig
 from tests.toy import runs
 
 CONFIG = TransformerConfig(d_model=16, d_ff=16, num_heads=2, encoder_layers=1, decoder_layers=2)
@@ -34,7 +32,7 @@ def test_a_row_for_each_head_with_alignments_of_the_lexicon(tmp_path: Path, caps
     runs.write_all(tmp_path)
     runs.run(tmp_path)
     capsys.readouterr()
-    words = ["attention", tmp_path / "run", "--src", tmp_path / "test.en", "--ref", tmp_path / "test.de"]
+    words = ["explain", tmp_path / "run", "--src", tmp_path / "test.en", "--ref", tmp_path / "test.de"]
     words += ["--format", "markdown"]
     code, table, err = run(capsys, *words, "--json", tmp_path / "figures.json")
     assert code == 0, err
@@ -82,7 +80,7 @@ def test_reference_alignments_of_a_file_are_by_word(toy_model, tmp_path, capsys)
     (tmp_path / "ref").write_text("the dog\na red cat\n")
     everything = ["0?0 0?1 1?0 1?1 2?0 2?1", "0?0 0?1 0?2 1?0 1?1 1?2"]
     (tmp_path / "alignments").write_text("\n".join(everything) + "\n")
-    words = ["attention", toy_model(CONFIG), "--src", tmp_path / "src", "--ref", tmp_path / "ref"]
+    words = ["explain", toy_model(CONFIG), "--src", tmp_path / "src", "--ref", tmp_path / "ref"]
     words += ["--format", "markdown"]
     code, table, err = run(capsys, *words, "--alignments", tmp_path / "alignments")
     assert code == 0, err
@@ -95,7 +93,7 @@ def test_reference_alignments_of_a_file_are_by_word(toy_model, tmp_path, capsys)
 
 def test_a_recurrent_decoder_has_one_row(toy_model, text, capsys) -> None:
     model = toy_model(AttentionRNNConfig(d_model=8, d_embed=8, d_attention=8))
-    code, table, err = run(capsys, "attention", model, "--src", text, "--ref", text, "--format", "markdown")
+    code, table, err = run(capsys, "explain", model, "--src", text, "--ref", text, "--format", "markdown")
     assert code == 0, err
     ((module, head, *_, aer),) = cells(table)
     assert (module, head, aer) == ("decoder", "0", "")
@@ -103,14 +101,14 @@ def test_a_recurrent_decoder_has_one_row(toy_model, text, capsys) -> None:
 
 def test_refusals(toy_model, text, tmp_path, capsys) -> None:
     model = toy_model(Seq2SeqRNNConfig(d_model=8, d_embed=8))
-    code, _, err = run(capsys, "attention", model, "--src", text, "--ref", text)
+    code, _, err = run(capsys, "explain", model, "--src", text, "--ref", text)
     assert (code, err.count("\n")) == (2, 1)
     assert "a model of kind rnn has no attention over the source" in err
     (tmp_path / "short").write_text("one line\n")
-    code, _, err = run(capsys, "attention", model, "--src", text, "--ref", tmp_path / "short")
+    code, _, err = run(capsys, "explain", model, "--src", text, "--ref", tmp_path / "short")
     assert (code, err.count("\n")) == (65, 1)
     (tmp_path / "empty").write_text("")
-    code, _, err = run(capsys, "attention", model, "--src", tmp_path / "empty", "--ref", tmp_path / "empty")
+    code, _, err = run(capsys, "explain", model, "--src", tmp_path / "empty", "--ref", tmp_path / "empty")
     assert (code, err.count("\n")) == (65, 1)
 
 
@@ -122,21 +120,12 @@ def test_a_line_beyond_the_positions_is_named(toy_model, tmp_path, capsys) -> No
     key = {"source": "encoder_positions", "reference": "decoder_positions"}
     for side, src, ref in (("source", "long", "short"), ("reference", "short", "long")):
         text = ("--src", tmp_path / src, "--ref", tmp_path / ref)
-        for words in (("attention", model), ("compress", model, "--to", "heads", "-o", tmp_path / "small")):
+        for words in (("explain", model), ("compress", model, "--to", "heads", "-o", tmp_path / "small")):
             code, out, err = run(capsys, *words, *text)
             assert (code, out, err.count("\n")) == (DataError.exit_code, "", 1)
             assert f"line 2 of the {side}: 32 tokens, prefix and end of sentence included, and the model has 20" in err
             assert f"(model.{key[side]}.max_length)" in err
     assert not (tmp_path / "small").exists()
     text = ("--src", tmp_path / "short", "--ref", tmp_path / "short")
-    code, _, err = run(capsys, "attention", model, *text, "--prefix", "the dog sees")
+    code, _, err = run(capsys, "explain", model, *text, "--prefix", "the dog sees")
     assert (code, "line 2 of the source: 22 tokens" in err) == (DataError.exit_code, True)
-
-
-def test_an_empty_translation_is_the_reason_for_no_map(
-    monkeypatch: pytest.MonkeyPatch, toy_model, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model, empty = toy_model(CONFIG), SimpleNamespace(tokens=[], attention=None)
-    monkeypatch.setattr(SearchConfig, "build", lambda *_, **__: lambda model, request: [[empty]])
-    code, _, err = run(capsys, "plot", model, "--attention", "the dog", "-o", model.parent / "map.png")
-    assert (code, err) == (2, f"mtkit: error: {model}: no attention to draw: the translation of 'the dog' is empty\n")
