@@ -74,6 +74,15 @@ def test_the_command_line_is_valid(words: list[str]) -> None:
         assert command.make_context(words[0], words[1:], resilient_parsing="--help" in words).args == []
 
 
+def test_the_table_has_every_command() -> None:
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Commands\n")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in table.split("\n") if line.startswith("| `")]
+    named = {words.split()[0] for cell in cells for words in re.findall(r"`([^`]+)`", cell)}
+    app = build_app()
+    commands = {name: app.get_command(None, name) for name in app.list_commands(None)}
+    assert named == {name for name, command in commands.items() if not command.hidden}
+
+
 RECIPE_COMMANDS = [words for words in MTKIT if words[0] in WITH_RECIPE]
 TEXT_FILES = {"train.de", "train.en"}  # of the reader; tests/e2e/runs/test_new.py runs the command
 
