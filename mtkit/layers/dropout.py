@@ -9,15 +9,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mtkit.layers import native_kernels
+
 LEVELS = 256  # values of a random byte
 
 
-def keep_mask(shape: torch.Size, drop_levels: int, dtype: torch.dtype = torch.bool) -> Tensor:
-    """Sample a mask of `shape`, False or 0 with probability drop_levels/256, from 8 random bits per element."""
+def random_bytes(shape: torch.Size) -> Tensor:
+    """Sample numbers below LEVELS, uint8."""
     count = math.prod(shape)
     words = torch.empty((count + 7) // 8, dtype=torch.int64).random_(torch.iinfo(torch.int64).min, None)
-    mask = torch.empty(count, dtype=dtype)
-    return torch.ge(words.view(torch.uint8)[:count], drop_levels, out=mask).view(shape)
+    return words.view(torch.uint8)[:count].view(shape)
 
 
 class StructuralDropout:
@@ -44,14 +45,37 @@ class Dropout(nn.Module):
         """Skip `nn.Module.__call__` (hooks, dispatch) in evaluation mode, where dropout is the identity."""
         return super().__call__(x) if self.training else x
 
+    @property
+    def scale(self) -> float:
+        """Factor of the elements that are kept, on a CPU."""
+        return LEVELS / (LEVELS - self.drop_levels)
+
+    def random_bytes(self, shape: torch.Size) -> Tensor | None:
+        """Sample the bytes of a mask, in which an element is dropped below `drop_levels`; None: all are kept."""
+        return random_bytes(shape) if self.training and self.drop_levels else None
+
     def forward(self, x: Tensor) -> Tensor:
         """Apply dropout; the result has the shape and type of `x`."""
         if not self.training or self.drop_levels == 0:
             return x
         if x.device.type != "cpu" or torch.compiler.is_compiling():  # compiled code fuses the mask
             return F.dropout(x, self.p, training=True)
-        scale = LEVELS / (LEVELS - self.drop_levels)
-        return x * keep_mask(x.shape, self.drop_levels, x.dtype).mul_(scale)
+        if native_kernels.can_drop(x):
+            return native_kernels.drop(x, random_bytes(x.shape), self.drop_levels, self.scale)
+        mask = torch.empty(x.shape, dtype=x.dtype)
+        return x * torch.ge(random_bytes(x.shape), self.drop_levels, out=mask).mul_(self.scale)
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + dropout(y)."""
+        if self.training and self.drop_levels and native_kernels.can_drop(y, x):  # the same in one pass
+            return native_kernels.drop(y, random_bytes(y.shape), self.drop_levels, self.scale, base=x)
+        return x + self(y)
+
+    def of_relu(self, x: Tensor) -> Tensor:
+        """dropout(relu(x))."""
+        if self.training and native_kernels.can_drop(x):  # the same in one pass
+            return native_kernels.drop_relu(x, self.random_bytes(x.shape), self.drop_levels, self.scale)
+        return self(x.relu())
 
     def extra_repr(self) -> str:
         """See nn.Module."""

@@ -24,6 +24,7 @@ class FeedForward(Sublayer):
         self.outer = linear(d_ff, d_model)
         self.activation = activation_function(config.activation)
         self.dropout = Dropout(dropout)
+        self.is_relu = config.activation == "relu"
 
     def value_path_weights(self) -> list[Tensor]:
         """See Sublayer."""
@@ -31,7 +32,9 @@ class FeedForward(Sublayer):
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """[..., D] -> [..., D]; `real` is ignored, padding is computed too."""
-        return self.outer(self.dropout(self.activation(self.inner(x))))  # type: ignore[no-any-return]
+        inner = self.inner(x)
+        inner = self.dropout.of_relu(inner) if self.is_relu else self.dropout(self.activation(inner))
+        return self.outer(inner)  # type: ignore[no-any-return]
 
 
 class GatedFeedForward(Sublayer):

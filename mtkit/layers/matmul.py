@@ -127,6 +127,14 @@ def multiply(a: Tensor, b: Tensor, dtype: torch.dtype, out_dtype: torch.dtype = 
     return _multiply(_library_for(a, b.mT, dtype), a, b, dtype, out_dtype)
 
 
+def add_product(total: Tensor, a: Tensor, b: Tensor, dtype: torch.dtype) -> None:
+    """total += A B; see `multiply`."""
+    if total.dtype == torch.float32 and _library_for(a, b.mT, dtype) == "native":
+        native_kernels.multiply(a, b, dtype=dtype, add_to=total)
+    else:
+        total += multiply(a, b, dtype)
+
+
 def operand(x: Tensor, dtype: torch.dtype) -> Tensor:
     """A matrix as products in `dtype` read it most quickly: rounded, unless their library does that itself."""
     if x.dtype == dtype:
@@ -193,8 +201,15 @@ class _Linear(torch.autograd.Function):
         x_dtype, weight_dtype, bias_dtype = ctx.dtypes
         (grad,) = grads  # [N, D_out]
         grad_x = _multiply(ctx.library, grad, weight, ctx.dtype, x_dtype).to(x_dtype) if needs_x else None
-        grad_weight = _multiply(ctx.library, grad.mT, x, ctx.dtype).to(weight_dtype) if needs_weight else None
-        return grad_x, grad_weight, grad.sum(0).to(bias_dtype) if needs_bias else None, None, None
+        grad_weight = grad_bias = None
+        if needs_weight and needs_bias and ctx.library == "native" and grad.stride(1) == 1:
+            grad_bias = torch.empty(grad.size(1))  # a sum over what the product reads
+            grad_weight = native_kernels.multiply(grad.mT, x, dtype=ctx.dtype, row_sums=grad_bias).to(weight_dtype)
+        elif needs_weight:
+            grad_weight = _multiply(ctx.library, grad.mT, x, ctx.dtype).to(weight_dtype)
+        if needs_bias:
+            grad_bias = (grad.sum(0) if grad_bias is None else grad_bias).to(bias_dtype)
+        return grad_x, grad_weight, grad_bias, None, None
 
 
 def _requested_library() -> Library | None:

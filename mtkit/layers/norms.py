@@ -129,7 +129,7 @@ class PostNorm(Residual):
 
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """The norm of x + dropout(y)."""
-        return apply_norm(self.norm, x + self.dropout(y), real)
+        return apply_norm(self.norm, self.dropout.add(x, y), real)
 
 
 class PreNorm(Residual):
@@ -141,7 +141,7 @@ class PreNorm(Residual):
 
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """x + dropout(y)."""
-        return x + self.dropout(y)
+        return self.dropout.add(x, y)
 
 
 class SandwichNorm(Residual):
@@ -161,7 +161,7 @@ class SandwichNorm(Residual):
 
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """x + dropout(norm of y)."""
-        return x + self.dropout(apply_norm(self.after, y, real))
+        return self.dropout.add(x, apply_norm(self.after, y, real))
 
 
 class DeepNormScales(NamedTuple):
@@ -192,7 +192,7 @@ class DeepNorm(Residual):
 
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """The norm of alpha · x + dropout(y)."""
-        return apply_norm(self.norm, self.alpha * x + self.dropout(y), real)
+        return apply_norm(self.norm, self.dropout.add(self.alpha * x, y), real)
 
 
 class ResPostNorm(Residual):
@@ -204,7 +204,7 @@ class ResPostNorm(Residual):
 
     def post(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
         """x + dropout(norm of y)."""
-        return x + self.dropout(apply_norm(self.norm, y, real))
+        return self.dropout.add(x, apply_norm(self.norm, y, real))
 
 
 class NoResidual(PreNorm):

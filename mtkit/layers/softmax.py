@@ -132,8 +132,10 @@ class DotProductAttention(nn.Module):
             Weighted values [B, H, T, K], zeros where no key is visible; and the weights [B, H, T, S].
         """
         if self.is_plain and native_kernels.can_attend(q, kv.k, kv.v, visible):  # the same in one pass
-            scale = self.position.scale(q.size(-1))
-            return native_kernels.attend(q, kv.k, kv.v, visible, scale=scale, dropout=self.dropout)
+            dropout, scale = self.dropout, self.position.scale(q.size(-1))
+            random = dropout.random_bytes(torch.Size((*q.shape[:3], kv.k.size(2))))
+            scales = native_kernels.AttentionScales(scale, dropout.drop_levels, dropout.scale)
+            return native_kernels.attend(q, kv.k, kv.v, visible, random, scales)
         weights = softmax(apply_mask(self.scores(q, q_pos, kv), visible))  # [B, H, T, S]
         if visible is not None and visible.dtype == torch.bool:  # an additive mask promises that a query sees a key
             weights = weights * visible.any(-1, keepdim=True).to(weights.dtype)

@@ -148,7 +148,7 @@ def field_names(structure: type[ctypes.Structure]) -> list[str]:
 
 STRUCTURES = define(read_structures())
 Linear, Pruned, Norm, Layer, StackStructure, Constraints, SamplingSettings, Task, *_TRAINING = STRUCTURES.values()
-Matrix, MatrixProduct, Threads, SoftmaxRows, HeadsStructure, TrainedAttention = _TRAINING
+Matrix, MatrixProduct, Threads, SoftmaxRows, HeadsStructure, TrainedAttention, Dropped, AdditiveScores = _TRAINING
 
 # name: types of the result and of the arguments
 FUNCTIONS = {
@@ -165,6 +165,8 @@ FUNCTIONS = {
     "mtkit_multiply": (c_int, c_void_p, c_void_p),
     "mtkit_softmax_rows": (c_int, c_void_p, c_void_p),
     "mtkit_attend": (c_int, c_void_p, c_void_p),
+    "mtkit_drop": (c_int, c_void_p, c_void_p),
+    "mtkit_score_additively": (c_int, c_void_p, c_void_p),
     "mtkit_lanes": (c_int,),
 }
 

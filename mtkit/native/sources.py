@@ -22,7 +22,8 @@ LIBRARIES = C_SOURCES.with_name("compiled")  # SET.HASH.so for each instruction 
 # structures that Python fills or reads, each after those that it contains or points to
 SHARED_STRUCTURES = (
     *("Linear", "Pruned", "Norm", "Layer", "Stack", "Constraints", "Sampling", "Task"),
-    *("Matrix", "MatrixProduct", "Threads", "SoftmaxRows", "Heads", "TrainedAttention"),
+    *("Matrix", "MatrixProduct", "Threads", "SoftmaxRows", "Heads", "TrainedAttention", "Dropped"),
+    "AdditiveScores",
 )
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from mtkit.layers.matmul import compute_dtype, multiply, operand
+from mtkit.layers.matmul import add_product, compute_dtype, multiply, operand
 from mtkit.layers.native_kernels import can_normalise, normalise_
 
 CHUNK_SIZE = 512  # positions whose logits exist at one time; 256 to 512 were the fastest on CPU
@@ -135,7 +135,7 @@ class _ChunkedLoss(torch.autograd.Function):
             total += result.loss(smoothing)
             grad_hidden[chunk] = multiply(probs, inputs.weight, inputs.dtype)
             if grad_weight is not None:
-                grad_weight += multiply(probs.mT, inputs.hidden[chunk], inputs.dtype)
+                add_product(grad_weight, probs.mT, inputs.hidden[chunk], inputs.dtype)
             if grad_bias is not None:
                 grad_bias += probs.sum(0, dtype=wide)
         # minus the gradient of the target distribution (1 - e) onehot(target) + e / V

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from mtkit.layers import native_kernels
 from mtkit.layers.cache import BatchedState
 from mtkit.layers.matmul import compute_dtype
 from mtkit.layers.projections import Projection, linear
@@ -192,16 +193,26 @@ class _ScoreGradAccumulator:
         self.keys: Tensor | None = None  # [B, S, A], not yet multiplied by v
         self.v: Tensor | None = None  # [A]
 
-    def add(self, step: int, keys: Tensor, v: Tensor) -> None:
-        """Add the gradients of one step.
+    def begin(self, step: int) -> None:
+        """Begin to add the gradients of one step.
 
         The same step twice means that an earlier backward pass did not need these gradients and left them here.
         """
         if step in self.added:
             self.clear()
         self.added.add(step)
+
+    def add(self, keys: Tensor, v: Tensor) -> None:
+        """Add the gradients of the step."""
         self.keys = keys if self.keys is None else self.keys.add_(keys)
         self.v = v if self.v is None else self.v.add_(v)
+
+    def totals(self, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Sums in float32, to which a kernel adds the gradients of the step: of the keys, and of v by sentence."""
+        if self.keys is None or self.v is None:
+            self.keys = torch.zeros_like(keys, dtype=torch.float32)
+            self.v = torch.zeros(keys.size(0), keys.size(2))
+        return self.keys, self.v
 
     def clear(self) -> None:
         """Discard all gradients."""
@@ -224,7 +235,9 @@ class _ShareKeys(torch.autograd.Function):
         (v,) = ctx.saved_tensors
         grad_keys, grad_v = ctx.accumulator.keys, ctx.accumulator.v
         ctx.accumulator.clear()
-        return None if grad_keys is None else grad_keys * v, grad_v, None
+        if grad_keys is None or grad_v is None:
+            return None, None, None
+        return (grad_keys * v).to(v.dtype), (grad_v.sum(0) if grad_v.dim() == 2 else grad_v).to(v.dtype), None
 
 
 class _ScoreStep(torch.autograd.Function):
@@ -233,6 +246,14 @@ class _ScoreStep(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, keys: Tensor, v: Tensor, accumulator: _ScoreGradAccumulator) -> Tensor:
         ctx.accumulator, ctx.step = accumulator, next(accumulator.step_numbers)
+        if native_kernels.can_score(query, keys, v):  # the same in one pass
+            hidden, scores = (
+                keys.new_empty(*query.shape[:2], *keys.shape[1:]),
+                keys.new_empty(*query.shape[:2], keys.size(1)),
+            )
+            native_kernels.score_additively(query, keys, v, hidden=hidden, scores=scores)
+            ctx.save_for_backward(hidden, v, query, keys)
+            return scores
         hidden = (keys.unsqueeze(1) + query.unsqueeze(2)).tanh_()  # [B, W, S, A]
         ctx.save_for_backward(hidden, v)
         return hidden @ v
@@ -240,11 +261,18 @@ class _ScoreStep(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads  # [B, W, S]
-        hidden, v = ctx.saved_tensors
+        hidden, v, *others = ctx.saved_tensors
+        ctx.accumulator.begin(ctx.step)
+        if others:
+            query, keys = others
+            grad_query, (grad_keys, grad_v) = torch.empty_like(query), ctx.accumulator.totals(keys)
+            grads_of = {"grad_query": grad_query, "grad_keys": grad_keys, "grad_v": grad_v}
+            native_kernels.score_additively(query, keys, v, hidden=hidden, grad_scores=grad.contiguous(), **grads_of)
+            return grad_query, None, None, None
         # [B, W, S, A], gradient before tanh except for the factor v, which is applied to the sums below
         pre_tanh = torch.ops.aten.tanh_backward(grad.unsqueeze(-1).expand_as(hidden), hidden)
         grad_v = grad.reshape(1, -1) @ hidden.flatten(0, 2)  # [1, A]
         grad_query = pre_tanh.sum(2) * v  # [B, W, A]
         grad_keys = pre_tanh.squeeze(1) if pre_tanh.size(1) == 1 else pre_tanh.sum(1)  # [B, S, A]
-        ctx.accumulator.add(ctx.step, grad_keys, grad_v.squeeze(0))
+        ctx.accumulator.add(grad_keys, grad_v.squeeze(0))
         return grad_query, None, None, None

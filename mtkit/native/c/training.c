@@ -5,10 +5,6 @@
 #include "scratch.h"
 #include "training.h"
 
-INLINE Floats load_number(const void *data, int is_bfloat16, int64_t i) {
-    return is_bfloat16 ? load_halves((const Half *)data + i) : load((const float *)data + i);
-}
-
 INLINE void store_number(void *data, int is_bfloat16, int64_t i, Floats v) {
     if (is_bfloat16)
         *(UnalignedHalves *)((Half *)data + i) = to_halves(v);
@@ -22,10 +18,7 @@ static void read_row(const void *data, int is_bfloat16, int64_t first, int count
     for (; i + LANES <= count; i += LANES) store(out + i, load_number(data, is_bfloat16, first + i) * factor);
     if (i == count) return;
     store(out + i, splat(0));
-    for (; i < count; i++) {
-        const float x = is_bfloat16 ? of_half(((const Half *)data)[first + i]) : ((const float *)data)[first + i];
-        out[i] = x * factor;
-    }
+    for (; i < count; i++) out[i] = number_at(data, is_bfloat16, first + i) * factor;
 }
 
 static void write_row(void *data, int is_bfloat16, int64_t first, int count, const float *x) {
@@ -118,11 +111,6 @@ static void small_product(const float *a, int64_t a_row, int64_t a_column, const
         product_of_rows(a + r * a_row, a_row, a_column, b, b_stride, c + r * c_stride, c_stride, inner, columns, 1);
 }
 
-static void transpose(const float *x, int rows, int columns, float *y, int y_stride) {
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < columns; j++) y[j * y_stride + i] = x[i * columns + j];
-}
-
 /* One head of one sentence, as floats. */
 typedef struct {
     float *q, *k, *v, *turned, *weights, *out, *grad, *grad_weights;
@@ -144,10 +132,15 @@ static int open_head(const TrainedAttention *t, Head *h) {
     return 1;
 }
 
-static void read_heads(const TrainedAttention *t, const Heads *x, int sentence, int head, int rows, float factor, float *out) {
-    const int64_t first = sentence * x->sentence_stride + head * x->head_stride;
-    for (int i = 0; i < rows; i++)
+/* The rows of a head, times a factor; those of the next task are requested from memory meanwhile. */
+static void read_heads(const TrainedAttention *t, const Heads *x, int task, int rows, float factor, float *out) {
+    const int size = t->is_bfloat16 ? sizeof(Half) : sizeof(float), next = task + 1 < t->sentences * t->heads ? task + 1 : task;
+    const int64_t first = task / t->heads * x->sentence_stride + task % t->heads * x->head_stride;
+    const char *soon = (const char *)x->data + size * (next / t->heads * x->sentence_stride + next % t->heads * x->head_stride);
+    for (int i = 0; i < rows; i++) {
+        for (int byte = 0; byte < size * t->width; byte += 64) __builtin_prefetch(soon + size * i * x->token_stride + byte);
         read_row(x->data, t->is_bfloat16, first + i * x->token_stride, t->width, factor, out + i * t->width);
+    }
 }
 
 static void write_heads(const TrainedAttention *t, const Heads *x, int sentence, int head, int rows, const float *y) {
@@ -158,8 +151,8 @@ static void write_heads(const TrainedAttention *t, const Heads *x, int sentence,
 
 /* weights of a query <- kept weights, scaled */
 static void drop(const TrainedAttention *t, int64_t first, float *weights) {
-    if (!t->keep) return;
-    for (int j = 0; j < t->keys; j++) weights[j] *= t->keep[first + j] ? t->keep_scale : 0;
+    if (!t->random) return;
+    for (int j = 0; j < t->keys; j++) weights[j] *= t->random[first + j] >= t->drop_levels ? t->keep_scale : 0;
 }
 
 static void attend_head(const void *context, int task) {
@@ -167,11 +160,10 @@ static void attend_head(const void *context, int task) {
     const int sentence = task / t->heads, head = task % t->heads;
     Head h;
     if (!open_head(t, &h)) return;
-    read_heads(t, &t->q, sentence, head, t->queries, t->scale, h.q);
-    read_heads(t, &t->k, sentence, head, t->keys, 1, h.k);
-    read_heads(t, &t->v, sentence, head, t->keys, 1, h.v);
-    memset(h.turned, 0, sizeof(float) * (size_t)h.padded * t->width);
-    transpose(h.k, t->keys, t->width, h.turned, h.padded);
+    read_heads(t, &t->q, task, t->queries, t->scale, h.q);
+    read_heads(t, &t->k, task, t->keys, 1, h.k);
+    read_heads(t, &t->v, task, t->keys, 1, h.v);
+    transpose(h.k, t->width, t->keys, t->width, h.turned, h.padded);
     small_product(h.q, t->width, 1, h.turned, h.padded, h.weights, h.padded, t->queries, t->width, h.padded);
     for (int i = 0; i < t->queries; i++) {
         float *w = h.weights + i * h.padded, maximum;
@@ -202,12 +194,11 @@ static void attention_gradient_of_head(const void *context, int task) {
     const int sentence = task / t->heads, head = task % t->heads;
     Head h;
     if (!open_head(t, &h)) return;
-    read_heads(t, &t->q, sentence, head, t->queries, 1, h.q);
-    read_heads(t, &t->k, sentence, head, t->keys, 1, h.k);
-    read_heads(t, &t->v, sentence, head, t->keys, 1, h.v);
-    read_heads(t, &t->grad_out, sentence, head, t->queries, 1, h.grad);
-    memset(h.turned, 0, sizeof(float) * (size_t)h.padded * t->width);
-    transpose(h.v, t->keys, t->width, h.turned, h.padded);
+    read_heads(t, &t->q, task, t->queries, 1, h.q);
+    read_heads(t, &t->k, task, t->keys, 1, h.k);
+    read_heads(t, &t->v, task, t->keys, 1, h.v);
+    read_heads(t, &t->grad_out, task, t->queries, 1, h.grad);
+    transpose(h.v, t->width, t->keys, t->width, h.turned, h.padded);
     /* of the weights after dropout: dP' = dO V^T */
     small_product(h.grad, t->width, 1, h.turned, h.padded, h.grad_weights, h.padded, t->queries, t->width, h.padded);
     for (int i = 0; i < t->queries; i++) {
@@ -218,8 +209,7 @@ static void attention_gradient_of_head(const void *context, int task) {
         drop(t, first, g);
         if (t->grad_weights)
             for (int j = 0; j < t->keys; j++)
-                g[j] += t->is_bfloat16 ? of_half(((const Half *)t->grad_weights)[first + j])
-                                       : ((const float *)t->grad_weights)[first + j];
+                g[j] += number_at(t->grad_weights, t->is_bfloat16, first + j);
         /* of the scores: dS = P (dP - sum P dP), times the factor of the scores */
         const float mean = dot(w, g, h.padded);
         for (int j = 0; j < h.padded; j += LANES) store(g + j, load(w + j) * (load(g + j) - mean) * t->scale);
@@ -236,4 +226,86 @@ static void attention_gradient_of_head(const void *context, int task) {
 int mtkit_attend(const TrainedAttention *t, const Threads *threads) {
     run_tasks(threads, t->sentences * t->heads, t->grad_out.data ? attention_gradient_of_head : attend_head, t);
     return *t->failed;
+}
+
+typedef uint8_t Bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
+
+#define DROPPED_AT_ONCE (1 << 15) /* numbers of one task, a multiple of LANES */
+
+static void drop_numbers(const void *context, int task) {
+    const Dropped *d = context;
+    const int64_t first = (int64_t)task * DROPPED_AT_ONCE;
+    const int64_t end = d->count - first > DROPPED_AT_ONCE ? first + DROPPED_AT_ONCE : d->count;
+    int64_t i = first;
+    for (; i + LANES <= end; i += LANES) {
+        const Floats x = load_number(d->x, d->x_is_bfloat16, i);
+        Ints kept = splat_int(-1);
+        if (d->random) kept &= __builtin_convertvector(*(const Bytes *)(d->random + i), Ints) >= d->drop_levels;
+        if (d->gate) kept &= load_number(d->gate, d->x_is_bfloat16, i) != 0;
+        if (d->is_relu) kept &= ~(x <= 0); /* NaN stays */
+        Floats y = select_floats(kept, x * d->factor, splat(0));
+        if (d->base) y += load_number(d->base, d->base_is_bfloat16, i);
+        store_number(d->y, d->y_is_bfloat16, i, y);
+    }
+    for (; i < end; i++) {
+        const float x = number_at(d->x, d->x_is_bfloat16, i);
+        const int is_dropped = (d->random && d->random[i] < d->drop_levels)
+                               || (d->gate && number_at(d->gate, d->x_is_bfloat16, i) == 0) || (d->is_relu && x <= 0);
+        float y = is_dropped ? 0 : x * d->factor;
+        if (d->base) y += number_at(d->base, d->base_is_bfloat16, i);
+        write_row(d->y, d->y_is_bfloat16, i, 1, &y);
+    }
+}
+
+int mtkit_drop(const Dropped *d, const Threads *threads) {
+    run_tasks(threads, (int)((d->count + DROPPED_AT_ONCE - 1) / DROPPED_AT_ONCE), drop_numbers, d);
+    return 0;
+}
+
+/* tanh x = (1 - e^-2|x|) / (1 + e^-2|x|) with the sign of x; near 0 its series, whose relative error is smaller. */
+INLINE Floats hyperbolic_tangent(Floats x) {
+    const Floats size = select_floats(x < 0, -x, x), e = exponential_of_negative(-2 * size), y = (1 - e) / (1 + e), s = x * x;
+    const Floats series = x * (1 + s * (-0.33333333f + s * (0.13333333f + s * -0.053968254f)));
+    return select_floats(size < 0.1f, series, select_floats(x < 0, -y, y));
+}
+
+static void score_sentence(const void *context, int sentence) {
+    const AdditiveScores *s = context;
+    const int width = s->width, is_half = s->is_bfloat16;
+    float *grad_v = s->grad_scores ? s->grad_v + (int64_t)sentence * width : NULL;
+    for (int64_t row = (int64_t)sentence * s->queries; row < (int64_t)(sentence + 1) * s->queries; row++) {
+        if (!s->grad_scores) {
+            for (int j = 0; j < s->positions; j++) {
+                const int64_t key = ((int64_t)sentence * s->positions + j) * width, place = (row * s->positions + j) * width;
+                Floats score = splat(0);
+                for (int d = 0; d < width; d += LANES) {
+                    const Floats h = hyperbolic_tangent(load_number(s->keys, is_half, key + d)
+                                                        + load_number(s->query, is_half, row * width + d));
+                    store_number(s->hidden, is_half, place + d, h);
+                    score += h * load_number(s->v, is_half, d);
+                }
+                const float sum = sum_of(score);
+                write_row(s->scores, is_half, row * s->positions + j, 1, &sum);
+            }
+            continue;
+        }
+        for (int d = 0; d < width; d += LANES) {
+            Floats of_query = splat(0), of_v = splat(0);
+            for (int j = 0; j < s->positions; j++) {
+                const float grad = number_at(s->grad_scores, is_half, row * s->positions + j);
+                const Floats h = load_number(s->hidden, is_half, (row * s->positions + j) * width + d);
+                float *of_key = s->grad_keys + ((int64_t)sentence * s->positions + j) * width + d;
+                const Floats change = grad * (1 - h * h);
+                of_query += change, of_v += grad * h;
+                store(of_key, load(of_key) + change);
+            }
+            store_number(s->grad_query, is_half, row * width + d, of_query * load_number(s->v, is_half, d));
+            store(grad_v + d, load(grad_v + d) + of_v);
+        }
+    }
+}
+
+int mtkit_score_additively(const AdditiveScores *s, const Threads *threads) {
+    run_tasks(threads, s->sentences, score_sentence, s);
+    return 0;
 }

@@ -24,10 +24,26 @@ typedef struct {
 typedef struct {
     Matrix a, b;
     const float *bias; /* [columns of B] or NULL */
+    float *row_sums;   /* [rows of A] their sums are written, of an A whose row_stride is 1; or NULL */
     void *c;           /* rows of `c_stride` elements */
     int64_t c_stride;
     int32_t c_is_bfloat16, type;
+    int32_t adds; /* 1: to what is in C, which is float32 */
 } MatrixProduct;
+
+/* 32 bits of any type. */
+typedef int32_t __attribute__((may_alias)) Bits;
+
+/* y [columns, rows] = the transpose of x [rows, columns]; rows of y are written up to a multiple of LANES, with zeros. */
+INTERNAL void transpose(const void *x, int64_t x_stride, int rows, int columns, void *y, int64_t y_stride);
+
+INLINE Floats load_number(const void *data, int is_bfloat16, int64_t i) {
+    return is_bfloat16 ? load_halves((const Half *)data + i) : load((const float *)data + i);
+}
+
+INLINE float number_at(const void *data, int is_bfloat16, int64_t i) {
+    return is_bfloat16 ? of_half(((const Half *)data)[i]) : ((const float *)data)[i];
+}
 
 /* The threads of torch: others would compete with them, since they wait for work without sleeping. */
 typedef struct {
@@ -61,17 +77,40 @@ typedef struct {
     void *weights;            /* [sentences, heads, queries, keys] before dropout, written or read */
     const void *grad_weights; /* the same, or NULL */
     const uint8_t *visible;   /* of a sentence, a query and each key: 0 hides the key; NULL: all are visible */
-    const uint8_t *keep;      /* [sentences, heads, queries, keys] 0: the weight is dropped; NULL: no dropout */
+    const uint8_t *random;    /* [sentences, heads, queries, keys] below drop_levels: it is dropped; NULL: no dropout */
     int32_t *failed; /* set to 1 if memory is exhausted */
     int64_t visible_sentence, visible_query; /* strides */
-    int32_t sentences, heads, queries, keys, width, is_bfloat16; /* the width is a multiple of LANES */
+    int32_t sentences, heads, queries, keys, width, is_bfloat16, drop_levels; /* the width is a multiple of LANES */
     float scale, keep_scale;
 } TrainedAttention;
+
+/* y = base + factor x of the numbers that are kept, and base of the others. Dropped are those whose random byte is below
+   drop_levels, whose `gate` is 0 and, with is_relu, negative ones. */
+typedef struct {
+    const void *x, *gate, *base; /* gate has the type of x; gate, base and random may be NULL */
+    const uint8_t *random;
+    void *y;
+    int64_t count;
+    int32_t x_is_bfloat16, base_is_bfloat16, y_is_bfloat16, drop_levels, is_relu;
+    float factor;
+} Dropped;
+
+/* Scores v . tanh(key + query) of each query to all keys of its sentence, or their gradients. */
+typedef struct {
+    const void *query, *keys, *v; /* [sentences, queries, width], [sentences, positions, width], [width] */
+    void *hidden, *scores;        /* [sentences, queries, positions, width] the tanh, written or read; without width */
+    const void *grad_scores;      /* NULL: no gradients are computed */
+    void *grad_query;
+    float *grad_keys, *grad_v; /* gradients are added, of keys without the factor v; [sentences, width] of v */
+    int32_t sentences, queries, positions, width, is_bfloat16; /* the width is a multiple of LANES */
+} AdditiveScores;
 
 /* 0, or 1 if memory is exhausted. */
 int mtkit_multiply(const MatrixProduct *product, const Threads *threads);
 int mtkit_softmax_rows(const SoftmaxRows *rows, const Threads *threads);
 int mtkit_attend(const TrainedAttention *attention, const Threads *threads);
+int mtkit_drop(const Dropped *dropped, const Threads *threads);
+int mtkit_score_additively(const AdditiveScores *scores, const Threads *threads);
 
 /* Number of floats of a vector. */
 int mtkit_lanes(void);

@@ -9,7 +9,9 @@ import torch
 
 from mtkit.layers import native_kernels
 from mtkit.layers.cache import KVCache
+from mtkit.layers.dropout import Dropout
 from mtkit.layers.positions import Position
+from mtkit.layers.recurrent.attention import _ScoreGradAccumulator, _ScoreStep, _ShareKeys
 from mtkit.layers.softmax import DotProductAttention
 from mtkit.training import chunked_loss
 
@@ -52,6 +54,21 @@ def test_products_of_any_layout_agree_with_float64(shape) -> None:
             expected = a.to(dtype).double() @ b.to(dtype).double() + bias.double()
             assert found.dtype == out_dtype
             assert error(found, expected) < (2.0**-8 if out_dtype == torch.bfloat16 else 3e-6), (of_a, of_b, dtype)
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("shape", [(1, 1, 1), (17, 33, 65), (131, 40, 1030)])
+def test_a_product_is_added_and_rows_of_a_transposed_operand_are_summed(shape) -> None:
+    rows, columns, inner = shape
+    torch.manual_seed(1)
+    for dtype, a_dtype, of_b in itertools.product(DTYPES, DTYPES, (False, True)):
+        if dtype == torch.float32 == a_dtype or dtype == torch.bfloat16:
+            a, b = matrix(rows, inner, a_dtype, transposed=True), matrix(inner, columns, a_dtype, transposed=of_b)
+            total, sums = torch.randn(rows, columns), torch.full((rows,), float("nan"))
+            expected = total.double() + a.to(dtype).double() @ b.to(dtype).double()
+            native_kernels.multiply(a, b, dtype=dtype, add_to=total, row_sums=sums)
+            assert error(total, expected) < 3e-6
+            assert error(sums, a.double().sum(1)) < 3e-6
 
 
 def test_the_bits_of_a_product_do_not_depend_on_threads_or_other_rows() -> None:
@@ -113,6 +130,72 @@ def test_attention_and_its_gradients_agree_with_the_operations_of_torch(shape, d
             assert found.dtype == dtype
             assert found.shape == expected.shape
             assert error(found, expected) < TOLERANCES[dtype]
+
+
+def both_ways(compute, inputs, monkeypatch) -> zip:
+    """Results of `compute` and gradients of the inputs, by the kernels and by torch, of the same random numbers."""
+    results = []
+    for is_native in (True, False):
+        with monkeypatch.context() as patch:
+            patch.setattr(native_kernels, "_is_used", is_native)
+            torch.manual_seed(3)
+            tensors = [each.detach().requires_grad_() for each in inputs]
+            y = compute(*tensors)
+            results.append(
+                [y, *torch.autograd.grad(y, tensors, torch.cos(torch.arange(y.numel())).view_as(y).to(y.dtype))]
+            )
+    return zip(*results, strict=True)
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 5, 64), (33, 2048)])
+def test_dropout_of_sums_and_of_relu_agrees_with_the_operations_of_torch(shape, dtype, p, monkeypatch) -> None:
+    torch.manual_seed(5)
+    x, dropout = torch.randn(shape).to(dtype), Dropout(p)
+    base = torch.randn(shape)
+    for compute, inputs in (
+        (dropout, [x]),
+        (dropout.of_relu, [x]),
+        (dropout.of_relu, [torch.randn(shape).mT.to(dtype)]),
+        (lambda x, base: dropout.add(base, x), [x, base]),
+        (lambda x, base: dropout.add(base, x), [x, base.to(dtype)]),
+    ):
+        for found, expected in both_ways(compute, inputs, monkeypatch):
+            assert found.dtype == expected.dtype
+            assert found.shape == expected.shape
+            assert error(found, expected) < TOLERANCES[dtype]
+            assert len(inputs) > 1 or torch.equal(found == 0, expected == 0)
+
+
+def test_dropout_of_a_shape_or_a_type_that_the_kernel_does_not_read_is_left_to_torch() -> None:
+    x = torch.randn(3, 5, requires_grad=True)
+    assert native_kernels.can_drop(x, x.to(torch.bfloat16))
+    assert not native_kernels.can_drop(x, x[:1])
+    assert not native_kernels.can_drop(x.double())
+    assert Dropout(0.5).add(x[:1], x).shape == x.shape
+    assert Dropout(0.0).of_relu(torch.tensor([float("nan"), -1.0])).isnan().tolist() == [True, False]
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1, 1, 16), (3, 1, 7, 32), (2, 3, 20, 64)])
+def test_additive_scores_and_their_gradients_agree_with_the_operations_of_torch(shape, dtype, monkeypatch) -> None:
+    """B, W, S, A; two steps, whose gradients of keys and v are added."""
+    sentences, queries, positions, width = shape
+
+    def compute(first, second, keys, v):
+        accumulator = _ScoreGradAccumulator()
+        keys, v = _ShareKeys.apply(keys, v, accumulator)
+        return torch.cat([_ScoreStep.apply(query, keys, v, accumulator) for query in (first, second)])
+
+    torch.manual_seed(6)
+    shapes = [(sentences, queries, width)] * 2 + [(sentences, positions, width), (width,)]
+    inputs = [torch.randn(each).mul(10 ** torch.empty(each).uniform_(-4, 1)).to(dtype) for each in shapes]
+    for found, expected in both_ways(compute, inputs, monkeypatch):
+        assert found.dtype == expected.dtype
+        assert error(found, expected) < TOLERANCES[dtype] * 2
 
 
 def test_attention_that_the_kernel_does_not_compute_is_left_to_torch() -> None:
