@@ -11,7 +11,7 @@ import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from ctypes import POINTER, c_double, c_float, c_int, c_int32, c_int64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import pairwise
@@ -28,6 +28,7 @@ from mtkit.native.sources import (
     hash_of_layers,
     hash_of_searches,
     read_constants,
+    read_functions,
     read_structures,
 )
 
@@ -116,14 +117,15 @@ def _load(name: str) -> ctypes.CDLL:
         raise ValueError(f"{path} is damaged")
     library = ctypes.CDLL(str(path))
     for name in ("c", "layers", "searches"):
-        getattr(library, f"mtkit_{name}_hash").restype = ctypes.c_char_p
+        getattr(library, f"mtkit_{name}_hash").restype = c_char_p
     if library.mtkit_c_hash() != hash_of_c().encode():
         raise ValueError(f"{path} was compiled from other C sources")
     return library
 
 
 CONSTANTS: Mapping[str, int] = read_constants()
-_TYPES: dict[str, Any] = {"int32_t": c_int32, "int64_t": c_int64, "float": c_float, "double": c_double}
+_NUMBERS: dict[str, Any] = {"int32_t": c_int32, "int64_t": c_int64, "float": c_float, "double": c_double}
+_TYPES = {**_NUMBERS, "int": c_int, "void": None}  # of arguments and results
 
 
 def define(structures: Mapping[str, list[Field]]) -> dict[str, type[ctypes.Structure]]:
@@ -136,7 +138,7 @@ def define(structures: Mapping[str, list[Field]]) -> dict[str, type[ctypes.Struc
             if field.is_pointer:
                 layout.append((field.name, POINTER(known) if known else c_void_p))
             else:
-                layout.append((field.name, known or _TYPES[field.type]))
+                layout.append((field.name, known or _NUMBERS[field.type]))
         defined[name] = type(name, (ctypes.Structure,), {"_fields_": layout})
     return defined
 
@@ -150,25 +152,7 @@ STRUCTURES = define(read_structures())
 Linear, Pruned, Norm, Layer, StackStructure, Constraints, SamplingSettings, Task, *_TRAINING = STRUCTURES.values()
 Matrix, MatrixProduct, Threads, SoftmaxRows, HeadsStructure, TrainedAttention, Dropped, AdditiveScores = _TRAINING
 
-# name: types of the result and of the arguments
-FUNCTIONS = {
-    "mtkit_layout": (POINTER(c_int32),),
-    "mtkit_packed_elements": (c_int64, c_int, c_int, c_int),
-    "mtkit_pack": (c_int, c_void_p, c_void_p, c_int, c_int, c_void_p, c_void_p),
-    "mtkit_pack_pruned": (c_int, c_void_p, c_int, c_int, c_void_p, c_void_p),
-    "mtkit_project": (c_int, c_void_p, c_void_p, c_int64, c_void_p),
-    "mtkit_encode": (c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p),
-    "mtkit_most_probable": (c_int, c_void_p, c_void_p, c_int, c_void_p, c_void_p, c_void_p),
-    "mtkit_search_begin": (c_void_p, c_void_p, c_int),
-    "mtkit_search_run": (c_int, c_void_p, c_int),
-    "mtkit_search_end": (None, c_void_p),
-    "mtkit_multiply": (c_int, c_void_p, c_void_p),
-    "mtkit_softmax_rows": (c_int, c_void_p, c_void_p),
-    "mtkit_attend": (c_int, c_void_p, c_void_p),
-    "mtkit_drop": (c_int, c_void_p, c_void_p),
-    "mtkit_score_additively": (c_int, c_void_p, c_void_p),
-    "mtkit_lanes": (c_int,),
-}
+_RESULTS: dict[str, Any] = {"char": c_char_p, "int32_t": POINTER(c_int32)}  # of pointers that Python reads
 
 
 def declare(library: ctypes.CDLL) -> ctypes.CDLL:
@@ -178,9 +162,10 @@ def declare(library: ctypes.CDLL) -> ctypes.CDLL:
         AttributeError: the library lacks a function.
         ValueError: a field of a structure has another place or size.
     """
-    for name, (result, *arguments) in FUNCTIONS.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
+    for result, arguments in read_functions().items():
+        function = getattr(library, result.name)
+        function.argtypes = [c_void_p if each.is_pointer else _TYPES[each.type] for each in arguments]
+        function.restype = _RESULTS.get(result.type, c_void_p) if result.is_pointer else _TYPES[result.type]
     layout, index = library.mtkit_layout(), 0
     for name, fields in read_structures().items():
         for each in fields:

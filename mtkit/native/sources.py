@@ -28,7 +28,7 @@ SHARED_STRUCTURES = (
 
 
 class Field(NamedTuple):
-    """A field of a structure."""
+    """A field of a structure, an argument of a function, or a function with the type of its result."""
 
     type: str
     is_pointer: bool
@@ -53,6 +53,21 @@ def read_structures() -> dict[str, list[Field]]:
             kind, first = first.split(None, 1)
             fields += [Field(kind, "*" in each, each.strip(" *")) for each in (first, *others)]
     return structures
+
+
+def read_functions() -> dict[Field, list[Field]]:
+    """The functions of the library, each with its arguments."""
+    texts = [path.read_text() for path in sorted(C_SOURCES.glob("*.c"))]
+    found = re.findall(r"^([\w *]+\bmtkit_\w+)\(([^)]*)\) \{", "".join(texts), re.MULTILINE)
+    return {
+        _declared(function): [] if arguments == "void" else [_declared(each) for each in arguments.split(",")]
+        for function, arguments in found
+    }
+
+
+def _declared(text: str) -> Field:
+    kind, name = text.replace("const ", "").split(None, 1)
+    return Field(kind, "*" in name, name.strip(" *"))
 
 
 def read_constants() -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -244,6 +245,22 @@ def test_two_exchanged_fields_are_refused(structure, monkeypatch) -> None:
     own[pair[0]], own[pair[1]] = own[pair[1]], own[pair[0]]
     monkeypatch.setattr(library, "STRUCTURES", library.define(fields))
     assert_no_library(f"{structure}.{own[pair[1]].name} has another place or size in the native library")
+
+
+def test_functions_that_are_called_have_the_types_of_the_sources() -> None:
+    """Two are written here a second time: the reader of the sources could skip a function or an argument."""
+    functions = {function.name: (function, arguments) for function, arguments in sources.read_functions().items()}
+    result, arguments = functions["mtkit_pack_pruned"]
+    assert result == ("int", False, "mtkit_pack_pruned")
+    assert [each[:2] for each in arguments] == [
+        *(("Pruned", True), ("int", False), ("int", False), ("int32_t", True), ("float", True))
+    ]
+    assert functions["mtkit_layout"] == (("int32_t", True, "mtkit_layout"), [])
+    folders = (sources.PACKAGE / name for name in ("native", "inference", "layers"))
+    texts = [path.read_text() for folder in folders for path in folder.glob("*.py")]
+    called = {name for text in texts for name in re.findall(r"mtkit_[a-z_]*[a-z]", text)}
+    assert len(called) > 10
+    assert called <= {*functions}
 
 
 def test_the_constants_are_those_of_the_headers() -> None:
