@@ -40,7 +40,7 @@ class TrainingResult:
 
     Attributes:
         finished: False if `max_hours` ended it; the same call resumes it.
-        reason: max_updates, max_epochs, early_stopping, budget_hours or max_hours.
+        reason: see `Progress.end_reason`; or max_hours.
         update: number of updates applied.
         best: None if there was no validation.
         seconds: time of all updates, without validation and saving.
@@ -147,9 +147,8 @@ def resume(run: TrainingRun) -> None:
     checkpoint = newest_checkpoint(run)
     saved = Progress() if checkpoint is None else Progress.from_json(checkpoint.state["progress"])
     update, run.progress = saved.update, saved
-    has_ended = update >= config.max_updates or saved.best_updates.should_stop(config.patience)
-    has_ended |= saved.budget is not None and saved.budget.share >= 1
-    if not has_ended:  # after the end, the validations that have chosen the model count, whatever the metric is now
+    # after the end, the validations that have chosen the model count, whatever the metric is now
+    if saved.end_reason(config) is None:
         run.progress = saved.with_metric(run.validation_fingerprint, run.former_fingerprint)
     if checkpoint is not None:
         learner.load(checkpoint.tensors)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from mtkit.corpus.order.loader import DataPosition, UpdateData
-from mtkit.training.config import DivergenceConfig
+from mtkit.training.config import DivergenceConfig, TrainingConfig
 from mtkit.training.time_budget import BudgetProgress
 
 AVERAGE_DECAY = 0.99  # of the loss's moving average: a horizon of 100 updates
@@ -134,6 +134,14 @@ class Progress:
             tgt_tokens=self.tgt_tokens + data.tgt_tokens,
             skipped_in_a_row=0,
         )
+
+    def end_reason(self, config: TrainingConfig) -> str | None:
+        """Return why training has ended after this update, or None; an ended training is not continued."""
+        if self.update >= config.max_updates:
+            return "max_updates" if config.max_epochs is None else "max_epochs"
+        if self.best_updates.should_stop(config.patience):
+            return "early_stopping"
+        return "budget_hours" if self.budget is not None and self.budget.share >= 1 else None
 
     def with_metric(self, validation_fingerprint: str, former: str = "") -> Progress:
         """Return the progress without the validations of another metric or data, which are not comparable.

@@ -360,14 +360,9 @@ class TrainingRun:
         return self._signals.received if self.ranks.world_size == 1 else self._signal
 
     def stop_reason(self) -> str | None:
-        """Return why training stops after this update, or None."""
-        if self.progress.update >= self.config.max_updates:
-            return "max_updates" if self.config.max_epochs is None else "max_epochs"
-        if self.progress.best_updates.should_stop(self.config.patience):
-            return "early_stopping"
-        if self.budget.is_spent:
-            return "budget_hours"
-        return "max_hours" if self._out_of_time else None
+        """Return why training stops after this update, or None: it has ended, or the time of this call is over."""
+        reason = replace(self.progress, budget=self.budget.progress).end_reason(self.config)
+        return reason or ("max_hours" if self._out_of_time else None)
 
     def _should_keep(self, update: int, present: list[int]) -> bool:
         """Return whether an older checkpoint is retained, given all updates that have one."""
