@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, get_args
 
@@ -239,5 +240,10 @@ FilterConfig = (
 
 
 def default_filters() -> list[FilterConfig]:
-    """All filters that need no model, as `mtkit clean` uses them where no recipe states others."""
-    return [kind() for kind in get_args(FilterConfig) if kind is not CrossEntropyFilterConfig]
+    """All filters that need no key, such as a model, as `mtkit clean` uses them where no recipe states others."""
+    required = (MISSING, MISSING)
+    return [
+        kind()
+        for kind in get_args(FilterConfig)
+        if all((key.default, key.default_factory) != required for key in fields(kind))
+    ]

@@ -119,6 +119,11 @@ def require_all_lines(folder: Path, pairs: Sequence[Pair]) -> None:
     assert next(kept, None) is None
 
 
+def test_each_filter_has_a_generator() -> None:
+    """Noise for the lexicon, which needs a whole text, is in a test of its own."""
+    assert {each.kind for each in default_filters()} == {*FAULTS, "lexicon"}
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("seed", seeds(3, slow=40))
 def test_each_fault_is_found_and_nothing_else(fault: str, seed: int, tmp_path: Path) -> None:
