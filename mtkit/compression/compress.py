@@ -8,11 +8,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from torch import Tensor
 
 from mtkit.analysis.head_statistics import head_importance
+from mtkit.compression import Target
 from mtkit.compression.pruning import (
     choose_heads,
     choose_open_heads,
@@ -39,7 +40,6 @@ from mtkit.training.weights import weights
 from mtkit.translate.load import load_translator
 from mtkit.translate.reference_text import ReferenceText, batches, prefix_ids
 
-Target = Literal["bf16", "int8", "int4", "sparse", "heads", "ffn", "half-depth", "vocabulary"]
 NUMBER_FORMATS: Final = ("bf16", "int8", "int4")
 DEFAULT_FRACTION = 0.4
 WARM_UP_LINES = 16

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, get_args
 
 import typer
 
@@ -18,13 +18,14 @@ from mtkit.cli.options import (
     Threads,
     parse_prefix,
 )
+from mtkit.compression import Target
 
 
 def compress(
     model: Model,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="MODEL", help="Model folder to write.")],
     to: Annotated[
-        Literal["bf16", "int8", "int4", "sparse", "heads", "ffn", "half-depth", "vocabulary"] | None,
+        Target | None,
         typer.Option(
             "--to", help="Weights of 16, 8 or 4 bits; fewer weights, heads, feed-forward units, layers or tokens."
         ),
@@ -82,7 +83,7 @@ def compress(
     import torch
 
     from mtkit.cli.printing import print_results
-    from mtkit.compression.compress import CompressionOptions, Target, compress_model
+    from mtkit.compression.compress import CompressionOptions, compress_model
     from mtkit.compression.vocabulary import VocabularyCut
     from mtkit.errors import UsageError
     from mtkit.translate.reference_text import read_reference_text

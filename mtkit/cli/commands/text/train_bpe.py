@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from mtkit.cli.options import RunDir, forbid_overwriting_input, forbid_repeated
-
-if TYPE_CHECKING:
-    from mtkit.text.config import TokenizerConfig
+from mtkit.text.config import ModelType, TokenizerConfig
 
 MAX_VOCAB_SIZE = 1_000_000
-ModelType = Literal["bpe", "byte_bpe", "unigram", "wordpiece", "word", "char"]
 
 
 def _prefix(name: str) -> Path:
@@ -134,7 +131,6 @@ def _config(kind: ModelType, min_frequency: int, multiple: int) -> TokenizerConf
         UsageError: the options contradict each other.
     """
     from mtkit.errors import UsageError
-    from mtkit.text.config import TokenizerConfig
 
     if min_frequency > 1 and kind not in ("word", "char"):
         raise UsageError(
