@@ -196,6 +196,10 @@ def test_paths_exist(document: str) -> None:
     assert missing == set()
 
 
+def test_each_file_of_the_native_library_is_described() -> None:
+    assert [path.name for path in (PACKAGE / "native" / "c").glob("*.c") if f"`native/c/{path.name}`" not in TEXT] == []
+
+
 def test_names_beside_their_files_exist() -> None:
     rows = re.findall(r"^\|.*\|$", TEXT, re.MULTILINE)
     named = [pair for row in rows for pair in re.findall(r"`(\w+)` in `([\w/]+\.py)`", row)]
