@@ -24,8 +24,11 @@ from mtkit.errors import NonFiniteError, RecipeError
 from mtkit.evaluation.calibration import Calibration
 from mtkit.evaluation.score import bleu_of
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
-from mtkit.inference.support import ComputeType
+from mtkit.inference.native_search import NativeModel
+from mtkit.inference.support import ComputeType, cpu_compute_type, unsupported_model_key
+from mtkit.layers.projections import merge_low_rank
 from mtkit.models.interface import Objective, TranslationModel
+from mtkit.native.library import native
 from mtkit.pipeline.builders import corpora_with_noise
 from mtkit.recipe.sections import Recipe
 from mtkit.search.config import LengthLimit, SamplingConfig, SearchConfig
@@ -43,7 +46,8 @@ from mtkit.training.numerics import Precision
 from mtkit.training.objectives.config import RewardName
 from mtkit.training.objectives.cross_entropy import CrossEntropy, MaskedLM
 from mtkit.training.oom import explain_oom
-from mtkit.translate.engine import special_ids
+from mtkit.training.weights import weights
+from mtkit.translate.engine import Engine, NativeEngine, special_ids
 from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.translator import Translator
 
@@ -328,8 +332,7 @@ def build_validator(
     ]
 
     def translate(prefix: SourcePrefix, model: TranslationModel, lines: Sequence[str]) -> list[str]:
-        # Without rewrites: validation runs the same code as training, so that a change to a layer shows in both.
-        engine = ModelEngine([model], compute_type=compute_type, device=precision.device, rewrite=False)
+        engine = _engine(recipe, model, compute_type=compute_type, device=precision.device)
         limited = search.limited_to(recipe.model.max_target_length(), begin=prefix.tgt_ids(tokenizers))
         try:
             return Translator(engine, tokenizers, limited).with_source_prefix(prefix).translate_lines(lines)
@@ -358,6 +361,19 @@ def build_validator(
     if command is not None:
         command.check(validator.sources(), validator.references())
     return validator
+
+
+def _engine(recipe: Recipe, model: TranslationModel, *, compute_type: ComputeType, device: str) -> Engine:
+    """Return the native backend if it computes what the layers of this installation do, else the layers themselves.
+
+    These are run without rewrites, so that a change to a layer shows in validation as in training.
+    """
+    reference = partial(ModelEngine, [model], compute_type=compute_type, device=device, rewrite=False)
+    if device != "cpu" or unsupported_model_key(recipe.model) is not None or not native().matches_layers:
+        return reference()
+    tensors = {name: weight.numpy() for name, weight in merge_low_rank(weights(model)).items()}
+    packed = NativeModel(recipe.model, tensors, cpu_compute_type(compute_type))
+    return NativeEngine(packed, name="the model", load_reference=reference)
 
 
 def _set_name(number: int, files: CorpusFiles) -> str:

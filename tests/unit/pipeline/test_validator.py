@@ -16,17 +16,22 @@ from mtkit.corpus.binarise import binarise
 from mtkit.corpus.order.batch import collate
 from mtkit.corpus.store import Store
 from mtkit.evaluation.calibration import Calibration
+from mtkit.layers.projections import is_low_rank
 from mtkit.models.interface import TranslationModel
 from mtkit.models.rnn.config import Seq2SeqRNNConfig
+from mtkit.native.library import native
+from mtkit.pipeline import validator as validator_module
 from mtkit.pipeline.validator import DecodedSubset, TranslationValidator, ValidationSet, build_validator, evenly_spaced
 from mtkit.text.config import TokenizerConfig
 from mtkit.text.tokenizer import TokenizerPair
 from mtkit.text.train_tokenizer import train_pair
+from mtkit.training.config import LoRAConfig
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.distributed import ProcessGroup
 from mtkit.training.monitoring.validation import Validation
 from mtkit.training.numerics import Precision
 from mtkit.training.objectives.cross_entropy import CrossEntropy
+from mtkit.translate.engine import NativeEngine
 from tests.toy.runs import toy, write_all
 
 
@@ -207,3 +212,25 @@ def test_token_accuracy_and_calibration_are_those_of_the_whole_distribution(part
     assert json.loads(json.dumps(result.fields()))["token_accuracy"] == expected.accuracy
     alone = validate(validator(store, DecodedSubset([], [], 0)), model)
     assert result.calibration == alone.calibration  # to the bit
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_a_transformer_is_decoded_by_the_native_backend_as_by_its_layers(parts, tmp_path, monkeypatch, rank) -> None:
+    store, tokenizers, _ = parts
+    write_all(tmp_path)
+    recipe, size = toy(tmp_path), tokenizers.src.vocab.size
+    torch.manual_seed(1)
+    model = recipe.model.build(size, size).eval()
+    if rank is not None:
+        LoRAConfig(rank=rank).attach(model)
+        for name, weight in model.named_parameters():
+            if is_low_rank(name):
+                torch.nn.init.normal_(weight)
+    engine = validator_module._engine(recipe, model, compute_type="float32", device="cpu")
+    assert isinstance(engine, NativeEngine) is bool(native().matches_layers)
+    precision = Precision(name="float32", device="cpu", dtype=None)
+    (valid_set,) = build_validator(recipe, [store], tokenizers, precision).sets
+    ours = valid_set.translate(model, valid_set.subset.src)
+    monkeypatch.setattr(validator_module, "unsupported_model_key", lambda config: "kind")
+    assert ours == valid_set.translate(model, valid_set.subset.src)
+    assert any(ours)
