@@ -26,6 +26,7 @@ from torch import Tensor
 
 from mtkit.errors import UsageError
 from mtkit.layers import native_kernels
+from mtkit.layers.native_kernels import Panels
 from mtkit.native.library import native
 
 
@@ -106,8 +107,8 @@ def has_onednn_bf16() -> bool:
     return has_onednn() and hasattr(torch.ops.mkldnn, name) and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
-def affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x W^T + b with gradients, as `F.linear`: [..., D_in] -> [..., D_out]."""
+def affine(x: Tensor, weight: Tensor, bias: Tensor | None = None, panels: Panels | None = None) -> Tensor:
+    """x W^T + b with gradients, as `F.linear`: [..., D_in] -> [..., D_out]. `panels`: see `multiply`."""
     dtype = compute_dtype(x)
     library = _library_for(x, weight, dtype)
     if library == "blas":
@@ -115,16 +116,19 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if library == "onednn" and dtype == torch.float32 and not torch.is_grad_enabled():
         return _onednn(x, weight, bias)
     flat = x.reshape(-1, x.size(-1))  # [N, D_in]; the result is no view, so that callers may overwrite it
-    y: Tensor = _Linear.apply(flat, weight, bias, library, dtype)  # type: ignore[no-untyped-call]
+    y: Tensor = _Linear.apply(flat, weight, bias, library, dtype, panels)  # type: ignore[no-untyped-call]
     return y.view(*x.shape[:-1], y.size(1))
 
 
-def multiply(a: Tensor, b: Tensor, dtype: torch.dtype, out_dtype: torch.dtype = torch.float32) -> Tensor:
+def multiply(
+    a: Tensor, b: Tensor, dtype: torch.dtype, out_dtype: torch.dtype = torch.float32, panels: Panels | None = None
+) -> Tensor:
     """A B of a [M, K] and b [K, N], without gradients, of numbers that are rounded to `dtype`.
 
-    The result is in `out_dtype`, or in `dtype` if the library writes that. Transposed views are not copied.
+    The result is in `out_dtype`, or in `dtype` if the library writes that. Transposed views are not copied. What a
+    library prepares of `b` is kept in `panels` for further products with it.
     """
-    return _multiply(_library_for(a, b.mT, dtype), a, b, dtype, out_dtype)
+    return _multiply(_library_for(a, b.mT, dtype), a, b, dtype, out_dtype, panels)
 
 
 def add_product(total: Tensor, a: Tensor, b: Tensor, dtype: torch.dtype) -> None:
@@ -165,11 +169,16 @@ def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _multiply(
-    library: Library, a: Tensor, b: Tensor, dtype: torch.dtype, out_dtype: torch.dtype = torch.float32
+    library: Library,
+    a: Tensor,
+    b: Tensor,
+    dtype: torch.dtype,
+    out_dtype: torch.dtype = torch.float32,
+    panels: Panels | None = None,
 ) -> Tensor:
     """See `multiply`."""
     if library == "native":
-        return native_kernels.multiply(a, b, dtype=dtype, out_dtype=out_dtype)
+        return native_kernels.multiply(a, b, dtype=dtype, out_dtype=out_dtype, panels=panels)
     if library == "onednn" and dtype == torch.float32:
         few, many = a, b.mT  # few rows and many columns are faster
         return _onednn(few, many) if a.size(0) <= b.size(1) or a.stride(-1) == 1 else _onednn(many, few).mT
@@ -181,7 +190,13 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, library: Library, dtype: torch.dtype
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        library: Library,
+        dtype: torch.dtype,
+        panels: Panels | None,
     ) -> Tensor:
         ctx.library, ctx.dtype = library, dtype
         ctx.dtypes = x.dtype, weight.dtype, None if bias is None else bias.dtype
@@ -190,7 +205,7 @@ class _Linear(torch.autograd.Function):
             bias = None if bias is None else bias.to(dtype)
         ctx.save_for_backward(x, weight)
         if library == "native":
-            return native_kernels.multiply(x, weight.mT, dtype=dtype, out_dtype=dtype, bias=bias)
+            return native_kernels.multiply(x, weight.mT, dtype=dtype, out_dtype=dtype, bias=bias, panels=panels)
         return _onednn(x, weight, bias)
 
     @staticmethod
@@ -209,7 +224,7 @@ class _Linear(torch.autograd.Function):
             grad_weight = _multiply(ctx.library, grad.mT, x, ctx.dtype).to(weight_dtype)
         if needs_bias:
             grad_bias = (grad.sum(0) if grad_bias is None else grad_bias).to(bias_dtype)
-        return grad_x, grad_weight, grad_bias, None, None
+        return grad_x, grad_weight, grad_bias, None, None, None
 
 
 def _requested_library() -> Library | None:

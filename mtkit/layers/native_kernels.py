@@ -76,6 +76,12 @@ def _matrix(x: Tensor) -> ctypes.Structure:
     return Matrix(x.data_ptr(), *x.stride(), x.dtype == torch.bfloat16, *x.shape)
 
 
+class Panels:
+    """The second operand of several products as the kernel reads it; the first product fills it."""
+
+    memory: Tensor | None = None
+
+
 def multiply(
     a: Tensor,
     b: Tensor,
@@ -85,6 +91,7 @@ def multiply(
     bias: Tensor | None = None,
     add_to: Tensor | None = None,
     row_sums: Tensor | None = None,
+    panels: Panels | None = None,
 ) -> Tensor:
     """A B + b of a [M, K] and b [K, N], with sums in float32.
 
@@ -96,22 +103,33 @@ def multiply(
         bias: [N].
         add_to: float32 [M, N], to which the product is added; then it is the result.
         row_sums: float32 [M], into which the sums of the rows of a transposed `a` are written.
+        panels: of `b`, which later products with it reuse.
 
     Raises:
         MemoryError: there is not enough memory for a copy of the operands.
     """
     inputs_at_once = CONSTANTS["BLOCK_GROUPS"] * (2 if dtype == torch.bfloat16 else 1)
     if a.size(1) > inputs_at_once and out_dtype != torch.float32:  # sums are not rounded in between
-        return multiply(a, b, dtype=dtype, bias=bias).to(out_dtype)
+        return multiply(a, b, dtype=dtype, bias=bias, panels=panels).to(out_dtype)
     a, b = (x if 1 in x.stride() else x.contiguous() for x in (a, b))
     bias = None if bias is None else bias.to(torch.float32).contiguous()
     out = torch.empty(a.size(0), b.size(1), dtype=out_dtype) if add_to is None else add_to
     if not a.size(1):
         return out if add_to is not None else out.zero_() if bias is None else out.copy_(bias.expand_as(out))
+    is_packed = panels is not None and panels.memory is not None
+    if panels is not None:
+        groups, width = -(-a.size(1) // (2 if dtype == torch.bfloat16 else 1)), 2 * _lanes()
+        shape = torch.Size([groups, -(-b.size(1) // width) * width])
+        if panels.memory is None:
+            panels.memory = torch.empty(shape, dtype=torch.int32)
+        elif panels.memory.shape != shape:
+            raise ValueError("these are the panels of an operand of other size")
     product = MatrixProduct(
         a=_matrix(a),
         b=_matrix(b),
         bias=_pointer(bias),
+        panels=None if panels is None else _pointer(panels.memory),
+        is_packed=is_packed,
         row_sums=_pointer(row_sums),
         c=out.data_ptr(),
         c_stride=out.stride(0),
@@ -131,8 +149,8 @@ def _call(name: str, task: ctypes.Structure) -> None:
 
 def _can_run(x: Tensor) -> bool:
     """Return whether kernels compute with numbers like these: on a CPU, and turned on."""
-    is_possible = x.device.type == "cpu" and x.dtype in DTYPES and x.numel() > 0 and not torch.compiler.is_compiling()
-    return is_possible and _is_used and is_available()
+    is_eager_on_cpu = not torch.compiler.is_compiling() and x.device.type == "cpu"
+    return is_eager_on_cpu and x.dtype in DTYPES and x.numel() > 0 and _is_used and is_available()
 
 
 def can_normalise(logits: Tensor, bias: Tensor | None) -> bool:

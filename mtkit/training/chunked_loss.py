@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from mtkit.layers.matmul import add_product, compute_dtype, multiply, operand
-from mtkit.layers.native_kernels import can_normalise, normalise_
+from mtkit.layers.native_kernels import Panels, can_normalise, normalise_
 
 CHUNK_SIZE = 512  # positions whose logits exist at one time; 256 to 512 were the fastest on CPU
 BLOCK_SIZE = 1 << 17  # logits that take all operations of a softmax in turn: half a megabyte, for the cache of a core
@@ -97,9 +97,10 @@ class _LossInputs(NamedTuple):
 
     def chunks(self) -> Iterator[tuple[slice, Tensor, _ChunkLoss]]:
         """The positions of each chunk, their probabilities [n, V], and the results of their loss."""
+        panels = Panels()
         for start in range(0, self.hidden.size(0), CHUNK_SIZE):
             chunk = slice(start, start + CHUNK_SIZE)
-            logits = multiply(self.hidden[chunk], self.weight.mT, self.dtype, self.dtype)  # [n, V]
+            logits = multiply(self.hidden[chunk], self.weight.mT, self.dtype, self.dtype, panels)  # [n, V]
             result = softmax_(logits, self.bias, self.target[chunk])
             yield chunk, logits, result
 
@@ -131,9 +132,10 @@ class _ChunkedLoss(torch.autograd.Function):
         _, needs_weight, needs_bias, *_ = ctx.needs_input_grad  # frozen ones have no gradient, which is large
         grad_weight = torch.zeros_like(weight, dtype=wide) if needs_weight else None  # [V, D]
         grad_bias = torch.zeros_like(bias, dtype=wide) if bias is not None and needs_bias else None  # [V]
+        panels = Panels()
         for chunk, probs, result in inputs.chunks():
             total += result.loss(smoothing)
-            grad_hidden[chunk] = multiply(probs, inputs.weight, inputs.dtype)
+            grad_hidden[chunk] = multiply(probs, inputs.weight, inputs.dtype, panels=panels)
             if grad_weight is not None:
                 add_product(grad_weight, probs.mT, inputs.hidden[chunk], inputs.dtype)
             if grad_bias is not None:

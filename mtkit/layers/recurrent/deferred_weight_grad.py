@@ -34,6 +34,7 @@ import torch
 from torch import Tensor, nn
 
 from mtkit.layers.matmul import affine, compute_dtype, multiply
+from mtkit.layers.native_kernels import Panels
 from mtkit.layers.projections import Projection
 
 
@@ -42,6 +43,7 @@ class GradAccumulator:
 
     def __init__(self) -> None:
         self.pairs: dict[int, tuple[Tensor, Tensor]] = {}
+        self.panels = Panels(), Panels()  # of the weight, for the products of both passes
         self.step_numbers = count()  # of the forward pass
 
     def flush(self, dim: int) -> tuple[Tensor, Tensor]:
@@ -108,7 +110,7 @@ class _LinearStep(torch.autograd.Function):
         ctx.x_dtype, ctx.add_dtype = x.dtype, None if add is None else add.dtype
         x = x.to(weight.dtype)
         ctx.save_for_backward(x, weight)
-        y = affine(x, weight, bias)
+        y = affine(x, weight, bias, accumulator.panels[0])
         return y if add is None else y.add_(add.to(weight.dtype))
 
     @staticmethod
@@ -117,7 +119,8 @@ class _LinearStep(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         ctx.accumulator.pairs[ctx.step] = (x.detach(), grad)
         grad_add = grad.to(ctx.add_dtype) if ctx.needs_input_grad[3] else None
-        return multiply(grad, weight, grad.dtype, ctx.x_dtype).to(ctx.x_dtype), None, None, grad_add, None
+        grad_x = multiply(grad, weight, grad.dtype, ctx.x_dtype, ctx.accumulator.panels[1]).to(ctx.x_dtype)
+        return grad_x, None, None, grad_add, None
 
 
 def recurrent_bmm(right: Tensor) -> Callable[[Tensor], Tensor]:

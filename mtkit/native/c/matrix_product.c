@@ -27,7 +27,7 @@ typedef struct {
     int64_t a_row, a_group; /* strides */
     int32_t *packed_a, *panels;
     float *bias; /* padded to a multiple of PANEL; or NULL */
-    int pairs, first_group, groups, is_last, adds, row_chunk, column_chunk, column_chunks;
+    int pairs, first_group, groups, is_last, adds, packed_panels, row_chunk, column_chunk, column_chunks;
 } Work;
 
 typedef struct {
@@ -266,12 +266,11 @@ static void multiply_chunk(const void *context, int task) {
 
 static void pack_task(const void *context, int task) {
     const Work *w = context;
-    const int panels = (w->product->b.columns + PANEL - 1) / PANEL;
-    if (task < panels) {
+    if (task < w->packed_panels) {
         pack_panel(w, task);
         return;
     }
-    const int first = (task - panels) * PACKED_ROWS;
+    const int first = (task - w->packed_panels) * PACKED_ROWS;
     const int count = min_int(PACKED_ROWS, w->product->a.rows - first);
     if (w->packed_a) pack_rows(w, first, count);
     if (w->product->row_sums) sum_rows(w, first, count);
@@ -282,13 +281,15 @@ int mtkit_multiply(const MatrixProduct *p, const Threads *threads) {
     Work w = {.product = p, .pairs = p->type == BFLOAT16};
     const int all = w.pairs ? (a->columns + 1) / 2 : a->columns, block = min_int(all, BLOCK_GROUPS);
     const int tiles = (a->rows + TILE_ROWS - 1) / TILE_ROWS, panels = (b->columns + PANEL - 1) / PANEL;
-    w.panels = scratch(PRODUCT_PANELS, sizeof(int32_t) * PANEL * (size_t)panels * ((size_t)block + 1));
-    if (!w.panels) return 1;
+    const size_t padded = sizeof(int32_t) * PANEL * (size_t)panels;
+    int32_t *memory = scratch(PRODUCT_PANELS, padded * (p->panels ? 1 : (size_t)block + 1));
+    if (!memory) return 1;
     if (p->bias) {
-        w.bias = (float *)(w.panels + (size_t)PANEL * (size_t)panels * (size_t)block);
+        w.bias = (float *)memory;
         memset(w.bias + (panels - 1) * PANEL, 0, sizeof(float) * PANEL);
         memcpy(w.bias, p->bias, sizeof(float) * (size_t)b->columns);
     }
+    w.packed_panels = p->is_packed ? 0 : panels;
     const int packs = w.pairs && (!a->is_bfloat16 || a->column_stride != 1 || a->columns % 2 || a->row_stride % 2
                                   || (uintptr_t)a->data % 4);
     w.a_row = w.pairs ? a->row_stride / 2 : a->row_stride, w.a_group = a->column_stride;
@@ -308,7 +309,8 @@ int mtkit_multiply(const MatrixProduct *p, const Threads *threads) {
         w.groups = min_int(block, all - w.first_group);
         w.is_last = w.first_group + w.groups == all, w.adds = w.first_group || p->adds;
         if (!packs) w.a = (const int32_t *)a->data + w.first_group * w.a_group;
-        run_tasks(&used, panels + (packs || p->row_sums ? (a->rows + PACKED_ROWS - 1) / PACKED_ROWS : 0), pack_task, &w);
+        w.panels = p->panels ? p->panels + (size_t)PANEL * (size_t)panels * (size_t)w.first_group : memory + PANEL * panels;
+        run_tasks(&used, w.packed_panels + (packs || p->row_sums ? (a->rows + PACKED_ROWS - 1) / PACKED_ROWS : 0), pack_task, &w);
         run_tasks(&used, (a->rows + w.row_chunk - 1) / w.row_chunk * w.column_chunks, multiply_chunk, &w);
     }
     return 0;

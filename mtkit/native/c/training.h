@@ -24,11 +24,12 @@ typedef struct {
 typedef struct {
     Matrix a, b;
     const float *bias; /* [columns of B] or NULL */
+    int32_t *panels;   /* of all groups of B, packed or to be packed; NULL: they are kept for no other product */
     float *row_sums;   /* [rows of A] their sums are written, of an A whose row_stride is 1; or NULL */
     void *c;           /* rows of `c_stride` elements */
     int64_t c_stride;
     int32_t c_is_bfloat16, type;
-    int32_t adds; /* 1: to what is in C, which is float32 */
+    int32_t adds, is_packed; /* 1: to what is in C, which is float32; `panels` are packed */
 } MatrixProduct;
 
 /* 32 bits of any type. */

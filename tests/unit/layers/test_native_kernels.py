@@ -71,6 +71,23 @@ def test_a_product_is_added_and_rows_of_a_transposed_operand_are_summed(shape) -
             assert error(sums, a.double().sum(1)) < 3e-6
 
 
+@pytest.mark.usefixtures("_threads")
+def test_products_that_share_panels_have_the_bits_of_those_that_do_not() -> None:
+    torch.manual_seed(1)
+    for dtype, inner, transposed in itertools.product(DTYPES, (31, 1100), (False, True)):
+        b, bias, panels = (
+            matrix(inner, 70, torch.float32, transposed=transposed),
+            torch.randn(70),
+            native_kernels.Panels(),
+        )
+        for rows in (3, 200, 17):
+            a = torch.randn(rows, inner)
+            shared = native_kernels.multiply(a, b, dtype=dtype, bias=bias, panels=panels)
+            assert torch.equal(shared, native_kernels.multiply(a, b, dtype=dtype, bias=bias))
+        with pytest.raises(ValueError, match="other"):
+            native_kernels.multiply(torch.randn(3, 5), torch.randn(5, 70), dtype=dtype, panels=panels)
+
+
 def test_the_bits_of_a_product_do_not_depend_on_threads_or_other_rows() -> None:
     torch.manual_seed(1)
     a, b = torch.randn(300, 700), torch.randn(700, 200)
