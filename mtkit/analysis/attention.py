@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from mtkit.analysis.head_statistics import (
+    STATISTICS,
     HeadSums,
     attention_modules,
     forced_attention,
@@ -130,9 +131,7 @@ class HeadRow:
     Attributes:
         module: path of the attention module, such as decoder.2.cross_attention.
         head: number from 0; "mean" for the mean of the heads' weights.
-        entropy: of the weights, in nats.
-        confidence: mean of the largest weight.
-        previous, same, next: shares of queries whose largest weight is at that position, in self-attention.
+        entropy, confidence, previous, same, next: see STATISTICS.
         importance: of the head for the loss, see `head_importance`.
         alignment_error_rate: of the links to the source token with the largest weight, in cross-attention.
     """
@@ -281,30 +280,23 @@ def _attention(loaded: LoadedModel, text: ReferenceText) -> Iterator[tuple[Batch
 
 
 def _rows(name: str, sums: HeadSums, importance: Tensor | None, aligner: _Aligner) -> list[HeadRow]:
-    means = sums.means()
-    num_heads = len(means.entropy) if importance is None else len(importance)
-    rows = []
-    for head in range(len(means.entropy)):
-        previous, same, following = (None,) * 3 if means.at_offset is None else means.at_offset[head].tolist()
-        rows.append(
-            HeadRow(
-                module=name,
-                head=head if head < num_heads else MEAN,
-                entropy=float(means.entropy[head]),
-                confidence=float(means.confidence[head]),
-                previous=previous,
-                same=same,
-                next=following,
-                importance=None if importance is None or head >= num_heads else float(importance[head]),
-                alignment_error_rate=None if is_self_attention(name) else aligner.error_rate(name, head),
-            )
+    means = sums.means().tolist()
+    num_heads = len(means) if importance is None else len(importance)
+    return [
+        HeadRow(
+            name,
+            head if head < num_heads else MEAN,
+            **dict(zip(STATISTICS, values, strict=False)),
+            importance=None if importance is None or head >= num_heads else float(importance[head]),
+            alignment_error_rate=None if is_self_attention(name) else aligner.error_rate(name, head),
         )
-    return rows
+        for head, values in enumerate(means)
+    ]
 
 
 def attention_table(report: AttentionReport) -> Table:
     """The figures of each head; one that does not exist is an empty cell."""
-    names = ("entropy", "confidence", "previous", "same", "next", "importance", "alignment_error_rate")
+    names = (*STATISTICS, "importance", "alignment_error_rate")
     rows = []
     for row in report.rows:
         values = [getattr(row, name) for name in names]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -16,23 +15,10 @@ from mtkit.models.interface import TranslationModel
 from mtkit.training.decoder_inputs.teacher_forcing import TeacherForcing
 from mtkit.training.objectives.cross_entropy import CrossEntropy
 
-OFFSETS = (-1, 0, 1)  # the previous token, the same and the next
-
-
-@dataclass(frozen=True)
-class HeadMeans:
-    """Means over the queries of a text, each [H].
-
-    Attributes:
-        entropy: of the attention weights, in nats.
-        confidence: the largest weight. Voita et al. 2019, sec. 4, https://aclanthology.org/P19-1580/
-        at_offset: [H, 3] for self-attention: the share of queries whose largest weight is on the previous token, their
-            own position, and the next one ("positional heads" have about 1 in one of them). None for cross-attention.
-    """
-
-    entropy: Tensor
-    confidence: Tensor
-    at_offset: Tensor | None
+# Means over the queries of a text: entropy of the attention weights in nats; the largest weight (Voita et al. 2019,
+# sec. 4, https://aclanthology.org/P19-1580/); of self-attention also the share of queries whose largest weight is on
+# the previous token, their own position, and the next one ("positional heads" have about 1 in one of them)
+STATISTICS = ("entropy", "confidence", "previous", "same", "next")
 
 
 @contextmanager
@@ -72,22 +58,21 @@ class HeadSums:
         statistics = [entropy(weights), weights.amax(-1)]  # [B, H, T] each
         if self._is_self_attention:
             offset = weights.argmax(-1) - torch.arange(weights.size(2), device=weights.device)
-            statistics += [(offset == each).to(weights.dtype) for each in OFFSETS]
+            statistics += [(offset == each).to(weights.dtype) for each in (-1, 0, 1)]
         of_queries = torch.stack(statistics, -1) * real[:, None, :, None]  # [B, H, T, 2 or 5]
         sums = of_queries.double().sum((0, 2))
         self._sums = sums if self._sums is None else self._sums + sums
         self._queries += int(real.sum())
 
-    def means(self) -> HeadMeans:
-        """Means over all queries.
+    def means(self) -> Tensor:
+        """[H, 5] STATISTICS, or [H, 2] the first two for cross-attention.
 
         Raises:
             ValueError: nothing was added.
         """
         if self._sums is None:
             raise ValueError("no batches")
-        means = self._sums / max(1, self._queries)
-        return HeadMeans(means[:, 0], means[:, 1], means[:, 2:] if self._is_self_attention else None)
+        return self._sums / max(1, self._queries)
 
 
 def entropy(weights: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,13 +21,16 @@ from mtkit.models.capabilities import PositionStack
 from mtkit.models.decoder_only.model import DecoderOnly
 from mtkit.models.interface import TranslationModel
 from mtkit.models.transformer.model import Transformer
-from mtkit.plot.figure import EncodingPanel, GradientCurve, Panel, ScorePanel, draw_gradients, draw_positions
+from mtkit.plot.figure import EncodingPanel, draw
+from mtkit.plot.page import Curve, Picture
 from mtkit.recipe.recipe import load_recipe
 from mtkit.training.numerics import seed_everything
 
 NUM_SENTENCES = 16  # random sentences over which norms are averaged
 MAX_LENGTH = 64  # tokens of the random targets
 TINY = 1e-30  # of a gradient that is 0 everywhere
+LOWEST = 1e-12  # smaller gradients are rounding errors
+Panel = Picture | EncodingPanel
 RECIPE_VOCAB = 1000  # tokens of an untrained model; embeddings of rare tokens do not matter here
 
 
@@ -54,8 +57,13 @@ def plot_gradients(names_or_paths: Sequence[str], output: Path) -> None:
             model = config.build(src_vocab, tgt_vocab).eval()
         length = min(MAX_LENGTH, config.max_target_length() or MAX_LENGTH)
         norms = gradient_by_distance(model, src_vocab=src_vocab, tgt_vocab=tgt_vocab, length=length)
-        curves.append(GradientCurve(name, norms / max(float(norms.max()), TINY)))
-    draw_gradients(curves, output)
+        decades = np.log10(np.maximum(norms / max(float(norms.max()), TINY), LOWEST))
+        curves.append(Curve(name, [*enumerate(decades.tolist())]))
+    title, y = (
+        "How far back the loss of one token reaches",
+        "gradient of a token's embedding\n(log10 of the norm, largest = 0)",
+    )
+    draw([Picture(title, curves, "distance from the loss in tokens", y)], output)
 
 
 def gradient_by_distance(
@@ -107,6 +115,7 @@ def gradient_by_distance(
 
 
 MAX_DISTANCE = 64  # tokens in either direction; also the number of positions of an encoding
+MIN_VISIBLE = 1e-4  # share of the range of scores; smaller deviations or differences of heads are rounding errors
 NUM_RANDOM_VECTORS = 256  # random queries over which the scores are averaged
 
 # by side: the submodule that may add an encoding to the embeddings, and the one whose attention may use positions
@@ -126,7 +135,7 @@ def plot_positions(name_or_path: str, output: Path) -> None:
     panels = [panel for row in _positions(name_or_path) for panel in _panels(*row)]
     if not panels:
         raise UsageError(f"{name_or_path}: the model has no position encodings to draw")
-    draw_positions(_merge_equal(panels), output)
+    draw(_merge_equal(panels), output)
 
 
 def _merge_equal(panels: Sequence[Panel]) -> list[Panel]:
@@ -169,11 +178,35 @@ def _panels(title: str, position: Position, stack: PositionStack) -> Iterator[Pa
         pos = torch.arange(MAX_DISTANCE).unsqueeze(0)  # [1, T]
         yield EncodingPanel(title, position.embed(torch.zeros(1, MAX_DISTANCE, stack.d_model), pos)[0].numpy())
     elif type(position) is not Position:
-        yield score_by_distance(title, position, stack.heads, causal=stack.is_causal)
+        yield picture_of_scores(title, score_by_distance(position, stack.heads, causal=stack.is_causal))
+
+
+def picture_of_scores(title: str, scores: DistanceScores) -> Picture:
+    """A curve for each head, or one if they are equal; the band is the mean ± the standard deviation."""
+    visible = MIN_VISIBLE * max(float(np.abs(scores.mean).max()), float(scores.std.max()), 1e-12)
+    are_equal = np.ptp(scores.mean, axis=0).max() < visible and np.ptp(scores.std, axis=0).max() < visible
+    shown = []
+    for head, (mean, std) in enumerate(zip(scores.mean, scores.std, strict=True), start=1):
+        points = [*zip(scores.distance.tolist(), mean.tolist(), strict=True)]
+        band = zip(scores.distance.tolist(), (mean - std).tolist(), (mean + std).tolist(), strict=True)
+        shown.append(Curve(f"head {head}", points, [*band] if std.max() > visible else []))
+    x = "query position - key position (positive: the key precedes the query)"
+    deviation = ", mean ± standard deviation" if scores.std.max() > visible else ""
+    return Picture(
+        title, [replace(shown[0], name="all heads")] if are_equal else shown, x, f"contribution to the score{deviation}"
+    )
+
+
+class DistanceScores(NamedTuple):
+    """Contribution of a position encoding to the attention scores of each head, by distance."""
+
+    distance: NDArray[np.integer[Any]]  # [N], query position minus key position
+    mean: NDArray[np.floating[Any]]  # [H, N], over random queries and keys
+    std: NDArray[np.floating[Any]]  # [H, N], the standard deviation over them
 
 
 @torch.no_grad()
-def score_by_distance(title: str, position: Position, heads: Heads, *, causal: bool) -> ScorePanel:
+def score_by_distance(position: Position, heads: Heads, *, causal: bool) -> DistanceScores:
     """Contribution of a position encoding to the attention score of a query and an equal key, by their distance.
 
     The contribution is the score with the encoding minus q·k / sqrt(K) without it, for q = k drawn from N(0, I), the
@@ -198,4 +231,4 @@ def score_by_distance(title: str, position: Position, heads: Heads, *, causal: b
     if bias is not None:
         contribution = contribution + bias
     contribution = contribution.squeeze(2)  # [C, H, S]
-    return ScorePanel(title, distance.numpy(), contribution.mean(0).numpy(), contribution.std(0).numpy())
+    return DistanceScores(distance.numpy(), contribution.mean(0).numpy(), contribution.std(0).numpy())

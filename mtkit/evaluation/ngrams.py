@@ -65,7 +65,9 @@ def count_ngrams(texts: Texts, max_order: int) -> Iterator[NgramCounts]:
 
 def lengths_of(texts: Texts) -> Ints:
     """[K, L] words or characters of each line of each text."""
-    return np.array([[*map(len, text)] for text in texts], dtype=np.int64).reshape(len(texts), -1)
+    return np.array([[*map(len, text)] for text in texts], dtype=np.int64).reshape(
+        len(texts), len(texts[0]) if texts else 0
+    )
 
 
 def _encode(texts: Texts) -> tuple[Sequence[str], Ints]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.helpers import extract_all_char_ngrams, extract_all_word_ngrams
 
+from mtkit.evaluation.ngrams import Ints, count_ngrams
 from mtkit.evaluation.tokenizer_choice import choose_tokenizer
 
 Matrix = NDArray[np.float64]
@@ -32,10 +30,9 @@ def pairwise_similarity(metric: Literal["chrf", "bleu"], tgt_lang: str) -> Calla
 
 def pairwise_chrf(texts: Sequence[str]) -> Matrix:
     """chrF2 of N texts with each other, [N, N] in percent; precision and recall are means over shared orders."""
-    by_order = zip(*(extract_all_char_ngrams(text, CHAR_ORDER) for text in texts), strict=True)
     precision, recall, orders = (np.zeros((len(texts), len(texts))) for _ in range(3))
-    for counts in by_order:
-        matches, sizes = overlaps(counts), np.array([each.total() for each in counts])
+    for ngrams in count_ngrams([["".join(text.split())] for text in texts], CHAR_ORDER):
+        matches, sizes = overlaps(ngrams.counts), ngrams.counts.sum(0)
         is_counted = (sizes[:, None] > 0) & (sizes > 0)  # both texts have n-grams of this order
         precision += np.divide(matches, sizes[:, None], where=is_counted, out=np.zeros_like(matches))
         recall += np.divide(matches, sizes, where=is_counted, out=np.zeros_like(matches))
@@ -49,10 +46,9 @@ def pairwise_bleu(texts: Sequence[str]) -> Matrix:
     """BLEU of N texts of tokens with each other, [N, N] in percent, with exponential smoothing (Chen and Cherry 2014,
     method 3, https://aclanthology.org/W14-3346/) and the n-gram orders that a row's text has.
     """
-    ngrams = [extract_all_word_ngrams(text, 1, WORD_ORDER) for text in texts]
-    lengths = [length for _, length in ngrams]
-    orders = range(1, WORD_ORDER + 1)
-    matches = [overlaps([{n: c for n, c in each.items() if len(n) == order} for each, _ in ngrams]) for order in orders]
+    words, orders = [text.split() for text in texts], range(1, WORD_ORDER + 1)
+    lengths = [*map(len, words)]
+    matches = [overlaps(ngrams.counts) for ngrams in count_ngrams([[each] for each in words], WORD_ORDER)]
 
     def bleu(i: int, j: int) -> float:
         correct = [int(each[i, j]) for each in matches]
@@ -65,25 +61,20 @@ def pairwise_bleu(texts: Sequence[str]) -> Matrix:
     return np.array([bleu(i, j) for i in every for j in every]).reshape(len(texts), len(texts))
 
 
-def overlaps(counts: Sequence[dict[Any, int]]) -> Matrix:
-    """Matches [N, N]: entry i, j is the sum of min(count in i, count in j) over all n-grams.
+def overlaps(counts: Ints) -> Matrix:
+    """Matches [N, N] of N texts from counts [R, N]: entry i, j is the sum of min(count in i, count in j) over n-grams.
 
     A minimum is the number of thresholds that both counts reach, so that the sum is one product of matrices for each
     threshold: few, since n-grams seldom repeat. Most n-grams of many samples are in one of them alone: they match
-    nothing else, and have no column.
+    nothing else, and are left out.
     """
-    texts_with = Counter(itertools.chain(*counts))
-    column = {ngram: number for number, ngram in enumerate(n for n, texts in texts_with.items() if texts > 1)}
-    table = np.zeros((len(counts), len(column)), np.float32)
-    for row, each in zip(table, counts, strict=True):
-        shared = [ngram for ngram in each if ngram in column]
-        row[[column[ngram] for ngram in shared]] = [each[ngram] for ngram in shared]
-    matches = np.zeros((len(counts), len(counts)))
+    table = counts[(counts > 0).sum(1) > 1].T.astype(np.float32)
+    matches = np.zeros((len(table), len(table)))
     threshold = 1
     while table.size:
         reached = (table >= threshold).astype(np.float32)
         matches += reached @ reached.T
         table = table[:, (table > threshold).any(axis=0)]
         threshold += 1
-    np.fill_diagonal(matches, [sum(each.values()) for each in counts])
+    np.fill_diagonal(matches, counts.sum(0))
     return matches

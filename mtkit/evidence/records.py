@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from mtkit.analysis.head_statistics import HeadSums, real_queries, recorded_attention
+from mtkit.analysis.head_statistics import STATISTICS, HeadSums, real_queries, recorded_attention
 from mtkit.bench.machine import inspect_machine
 from mtkit.errors import DataError
 from mtkit.evidence.results import change_line, read_lines_by_name
@@ -232,10 +232,10 @@ def positional_head(run: StudyRun) -> float:
             loaded.model.decode_states(batch.source, batch.target)  # as in training; `start` may split the batch
             for name in filter(lambda path: path.startswith("encoder."), weights):
                 sums.setdefault(name, HeadSums(is_self_attention=True)).add(weights[name], real_queries(name, batch))
-    shares = [each.means().at_offset for each in sums.values()]  # [H, 3] each: previous, same, next
-    if not shares:
+    if not sums:
         raise DataError(f"{run.label}: the encoder has no attention with softmax; positional_head needs one")
-    return max(100 * float(share[:, [0, 2]].max()) for share in shares if share is not None)
+    neighbours = [STATISTICS.index(name) for name in ("previous", "next")]
+    return max(100 * float(each.means()[:, neighbours].max()) for each in sums.values())
 
 
 def _events(run: StudyRun, name: str) -> list[Mapping[str, Any]]:

@@ -138,9 +138,9 @@ class RunReport:
             "reasons": {test.name: [each.as_dict() for each in test.reasons] for test in self.tests},
         }
 
-    def html(self, more: Iterable[str] = ()) -> str:
-        """The report as a page, with `more` blocks after those of the test sets."""
-        return page(", ".join(run.name for run in self.runs), self._blocks(more))
+    def html(self, more: Iterable[str] = (), *, reload_after: int | None = None) -> str:
+        """The report as a page, with `more` blocks after those of the test sets; for `reload_after` see `page`."""
+        return page(", ".join(run.name for run in self.runs), self._blocks(more), reload_after=reload_after)
 
     def _blocks(self, more: Iterable[str]) -> Iterator[str]:
         first, *others = self.tables()

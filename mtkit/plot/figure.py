@@ -1,4 +1,4 @@
-"""Figures: gradients and positions; matplotlib without its global state, atomic writes.
+"""Curves and matrices as files of pictures; matplotlib without its global state, atomic writes.
 
 Needs the extra [plot]. Matplotlib is imported when a figure is drawn, not when this package is imported.
 """
@@ -6,22 +6,23 @@ Needs the extra [plot]. Matplotlib is imported when a figure is drawn, not when 
 from __future__ import annotations
 
 import importlib.util
-import math
 import os
 import re
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.errors import MissingExtraError
 from mtkit.io.files import write_atomically
+from mtkit.plot.page import Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 TEXT_COLOUR = "#333333"
 _LINE_STYLES = ("-", "--", ":", "-.")  # the next style is used once all colours are
-_MAX_NAME = 36  # characters of a name in a picture
+_MAX_NAME = 64  # characters of a name in a picture
+_TITLE_WIDTH = 60  # characters of a line of a title
+_MAX_MARKERS = 40  # points of a curve that are marked
 _DOTS_PER_INCH = 120
 _MAX_MISSING = 20  # characters that a note lists
 # fallbacks, if installed, after matplotlib's own font, which lacks Chinese, Japanese, Korean and Indic scripts
@@ -43,25 +46,9 @@ def is_installed() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def line_style(number: int) -> dict[str, Any]:
-    """Colour and style of a line; lines are numbered from 0."""
-    return {
-        "color": _COLOURS[number % len(_COLOURS)],
-        "linestyle": _LINE_STYLES[number // len(_COLOURS) % len(_LINE_STYLES)],
-    }
-
-
 def shorten(name: str) -> str:
     """A name that fits into a picture: a long one keeps both ends."""
     return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME // 3]}…{name[-2 * _MAX_NAME // 3 :]}"
-
-
-def add_legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """Add a legend below the axes, with as many columns as fit."""
-    columns = int(figure.get_figwidth() / (0.6 + 0.085 * max(map(len, labels))))
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(max(columns, 1), len(labels)), frameon=False, fontsize=9
-    )
 
 
 @contextmanager
@@ -126,89 +113,29 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-LOWEST = 1e-12  # end of the axis; smaller gradients are rounding errors
-
-
-class GradientCurve(NamedTuple):
-    """Norms of gradients by distance in tokens from 0, divided by the largest."""
-
-    label: str
-    norms: NDArray[np.floating[Any]]
-
-
-def draw_gradients(curves: Sequence[GradientCurve], path: Path) -> None:
-    """Draw the curves on a logarithmic axis; `path` is the PNG file to write.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-        ReadWriteError: the file cannot be written.
-    """
-    with figure_file(path, width=6.0, height=4.2) as figure:
-        axes = figure.subplots()
-        for number, (_, norms) in enumerate(curves):
-            marker = "o" if len(norms) == 1 else ""  # a line of one point is invisible
-            style = {**line_style(number), "marker": marker, "linewidth": 1.6}
-            axes.plot(np.arange(len(norms)), np.maximum(norms, LOWEST), **style)
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(lambda value, _: f"10{str(round(math.log10(value))).translate(_SUPERSCRIPTS)}")
-        axes.yaxis.set_minor_formatter("")  # matplotlib's would write TeX
-        axes.set_ylim(bottom=min(axes.get_ylim()[0], 0.05))
-        title = "How far back the loss of one token reaches"
-        axes.set_title(f"{title}\n{shorten(curves[0].label)}" if len(curves) == 1 else title, fontsize=11)
-        axes.set_xlabel("distance from the loss in tokens")
-        axes.set_ylabel("gradient of a token's embedding\n(norm, largest = 1)")
-        axes.grid(axis="y", alpha=0.25)
-        axes.margins(x=0)
-        if len(curves) > 1:
-            add_legend(figure, axes.lines, [shorten(each.label) for each in curves])
-
-
-Numbers = NDArray[np.floating[Any]]
-_MIN_VISIBLE = 1e-4  # share of the range of scores; smaller deviations or differences of heads are rounding errors
-
-
 @dataclass(frozen=True)
 class EncodingPanel:
     """Encoding that is added to the embedding of each position; `matrix` is [positions, D]."""
 
     title: str
-    matrix: Numbers
+    matrix: NDArray[np.floating[Any]]
 
 
-@dataclass(frozen=True)
-class ScorePanel:
-    """Contribution of a position encoding to the attention scores of each head, by distance.
-
-    Attributes:
-        distance: [N], query position minus key position.
-        mean: [H, N], mean over random queries and keys.
-        std: [H, N], the standard deviation over it.
-    """
-
-    title: str
-    distance: NDArray[np.integer[Any]]
-    mean: Numbers
-    std: Numbers
-
-
-Panel = EncodingPanel | ScorePanel
-
-
-def draw_positions(panels: Sequence[Panel], path: Path) -> None:
-    """Draw panels side by side; `path` is the PNG file to write.
+def draw(panels: Sequence[Picture | EncodingPanel], path: Path) -> None:
+    """Draw panels side by side; `path` is the file to write.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
         ReadWriteError: the file cannot be written.
     """
-    with figure_file(path, width=6.0 * len(panels), height=4.2) as figure:
+    legend = max((len(panel.curves) for panel in panels if isinstance(panel, Picture)), default=0)
+    with figure_file(path, width=6.0 * len(panels), height=4.2 + 0.2 * legend) as figure:
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-            axes.set_title(panel.title, fontsize=11)
+            axes.set_title("\n".join(textwrap.wrap(panel.title, _TITLE_WIDTH)), fontsize=11)
             if isinstance(panel, EncodingPanel):
                 _draw_matrix(figure, axes, panel)
             else:
-                _draw_distances(axes, panel)
+                _draw_curves(axes, panel)
 
 
 def _draw_matrix(figure: Figure, axes: Axes, panel: EncodingPanel) -> None:
@@ -225,24 +152,21 @@ def _draw_matrix(figure: Figure, axes: Axes, panel: EncodingPanel) -> None:
     bar.ax.tick_params(length=0, labelsize=8)
 
 
-def _draw_distances(axes: Axes, panel: ScorePanel) -> None:
-    import matplotlib as mpl
-
-    visible = _MIN_VISIBLE * max(float(np.abs(panel.mean).max()), float(panel.std.max()), 1e-12)
-    heads = len(panel.mean)
-    are_equal = np.ptp(panel.mean, axis=0).max() < visible and np.ptp(panel.std, axis=0).max() < visible
-    colours = mpl.colormaps["viridis"](np.linspace(0, 0.9, 1 if are_equal else heads))
-    for number, colour in enumerate(colours):
-        mean, std = panel.mean[number], panel.std[number]
-        axes.plot(
-            panel.distance, mean, color=colour, linewidth=1.6, label="all heads" if are_equal else f"head {number + 1}"
-        )
-        if std.max() > visible:
-            axes.fill_between(panel.distance, mean - std, mean + std, color=colour, alpha=0.12, linewidth=0)
-    axes.axhline(0, color="#999999", linewidth=0.6, zorder=0)
-    axes.margins(x=0)
+def _draw_curves(axes: Axes, panel: Picture) -> None:
+    for number, curve in enumerate(panel.curves):
+        style: dict[str, Any] = {
+            "color": _COLOURS[number % len(_COLOURS)],
+            "linestyle": _LINE_STYLES[number // len(_COLOURS) % len(_LINE_STYLES)],
+        }
+        marker = "o" if len(curve.points) <= _MAX_MARKERS else ""  # also since a line of one point is invisible
+        label = shorten(curve.name)
+        axes.plot(*zip(*curve.points, strict=True), **style, marker=marker, markersize=4, linewidth=1.6, label=label)
+        if curve.band:
+            x, low, high = zip(*curve.band, strict=True)
+            axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+    axes.set_xlabel(panel.x)
+    axes.set_ylabel(panel.y)
     axes.grid(axis="y", alpha=0.25)
-    axes.set_xlabel("query position - key position (positive: the key precedes the query)")
-    deviation = ", mean ± standard deviation" if panel.std.max() > visible else ""
-    axes.set_ylabel(f"contribution to the score{deviation}")
-    axes.legend(frameon=False, fontsize=8, ncols=1 if heads <= 8 else 2)
+    axes.locator_params(axis="x", nbins=5, integer=True, min_n_ticks=1)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.16), frameon=False, fontsize=9)

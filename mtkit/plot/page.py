@@ -29,14 +29,19 @@ _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 560, 300, 62, 12, 40  # of a curve's pic
 _CELL, _MAX_NAME = 18, 16  # width of a heat map's cell, characters of a name beside it
 
 
-def page(title: str, blocks: Iterable[str]) -> str:
-    """The whole file. Its policy forbids the browser to load or to run anything."""
+def page(title: str, blocks: Iterable[str], *, reload_after: int | None = None) -> str:
+    """The whole file. Its policy forbids the browser to load or to run anything.
+
+    Args:
+        reload_after: seconds after which the browser reads the file again; None: never.
+    """
+    reload = "" if reload_after is None else f'<meta http-equiv="refresh" content="{reload_after}">\n'
     style = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f"{reload}<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f"<main>\n<h1>{text(title)}</h1>\n{''.join(blocks)}</main>\n<footer>mtkit {__version__}</footer>\n"
         "</body>\n</html>\n"
     )
@@ -135,9 +140,20 @@ class Curve:
     band: Sequence[tuple[float, float, float]] = ()
 
 
-def curves(title: str, content: Sequence[Curve], *, x: str, y: str) -> str:
-    """A picture of curves (SVG) with a legend; names of axes are `x` and `y`. Points without a number are left out."""
-    shown = [(each.name, [p for p in each.points if all(map(math.isfinite, p))], each.band) for each in content]
+@dataclass(frozen=True)
+class Picture:
+    """Curves over the axes `x` and `y`."""
+
+    title: str
+    curves: Sequence[Curve]
+    x: str
+    y: str
+
+
+def curves(picture: Picture) -> str:
+    """A picture of curves (SVG) with a legend. Points without a number are left out."""
+    title, x, y = picture.title, picture.x, picture.y
+    shown = [(each.name, [p for p in each.points if all(map(math.isfinite, p))], each.band) for each in picture.curves]
     xs = [p[0] for _, points, band in shown for p in (*points, *band)]
     ys = [value for _, points, band in shown for p in (*points, *band) for value in p[1:]]
     if not xs:

@@ -13,7 +13,7 @@ from mtkit.io.files import translate_write_errors, write_json, write_text
 from mtkit.io.lock import RunLock
 from mtkit.pipeline.estimate import TrainingEstimate, estimate_training
 from mtkit.plot.curves import LearningCurves, curve_blocks, mean_curves, read_curves
-from mtkit.plot.page import Curve, curves, outline, page, table
+from mtkit.plot.page import Curve, Picture, curves, outline, page, table
 from mtkit.study.jobs import DeviceSlot, prepare_runs, run_jobs
 from mtkit.study.load import Study
 from mtkit.study.results import (
@@ -194,7 +194,7 @@ def results_page(results: StudyResults) -> str:
         by_length.append(Curve(row.variant, [(n, each.mean) for n, each in bleu], band))
     if groups and by_length:
         title = "BLEU by source length, as in fig. 2 of Bahdanau et al. 2015; band: standard deviation of seeds"
-        blocks.append(curves(title, by_length, x=f"words of the source: {', '.join(groups)}", y="BLEU"))
+        blocks.append(curves(Picture(title, by_length, f"words of the source: {', '.join(groups)}", "BLEU")))
     return page(results.study.config.name, blocks)
 
 

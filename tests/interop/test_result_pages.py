@@ -13,7 +13,7 @@ import pytest
 
 from mtkit.cli import entry
 from mtkit.models.transformer.config import TransformerConfig
-from mtkit.plot.page import Curve, curves, page
+from mtkit.plot.page import Curve, Picture, curves, page
 from mtkit.text.tokenizer import TokenizerPair
 from tests.e2e.serve.conftest import ROOT
 from tests.interop.make_rooms import room
@@ -62,7 +62,8 @@ def test_curves(tmp_path: Path) -> None:
     content = [
         Curve(f"{HOSTILE[0]} {n}", [(x, n / (x + 1)) for x in range(30)], [(1, 2, 3), (2, 1, 4)]) for n in range(8)
     ]
-    (tmp_path / "curves.html").write_text(page(HOSTILE[1], [curves("Loss", content, x="updates", y=HOSTILE[2])]))
+    block = curves(Picture("Loss", content, "updates", HOSTILE[2]))
+    (tmp_path / "curves.html").write_text(page(HOSTILE[1], [block]))
     assert problems_of(tmp_path / "curves.html", tmp_path) == {}
 
 

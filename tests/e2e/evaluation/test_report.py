@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -63,3 +64,16 @@ def test_what_is_no_run_is_named(runs, tmp_path, capsys) -> None:
     assert entry.execute(["report", str(tmp_path)]) == 66
     assert "not a run folder" in capsys.readouterr().err
     assert entry.execute(["report", str(runs / "seed-1"), str(runs / "seed-1")]) == 2
+
+
+def test_watch_writes_the_page_again_while_a_training_goes_on(runs, tmp_path, capsys, monkeypatch) -> None:
+    page, locked = tmp_path / "w.html", itertools.chain([True, True], itertools.repeat(False))
+    seen = []
+    monkeypatch.setattr("mtkit.training.monitoring.log.is_locked", lambda run: next(locked))
+    monkeypatch.setattr("time.sleep", lambda seconds: seen.append(page.read_text()))
+    assert entry.execute(["watch", str(runs / "begun"), "--html", str(page)]) == 0
+    assert len(seen) == 2  # the second wait finds nothing new
+    assert '<meta http-equiv="refresh" content="10">' in seen[0]
+    assert all("<polyline" in text for text in (*seen, page.read_text()))
+    assert "refresh" not in page.read_text()
+    assert entry.execute(["watch", str(runs / "begun")]) == 0

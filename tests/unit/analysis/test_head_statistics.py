@@ -35,15 +35,14 @@ def test_means_are_those_of_loops_over_real_queries() -> None:
     sums.add(weights[:2], real[:2])
     sums.add(weights[2:], real[2:])
     means = sums.means()
-    assert means.at_offset is not None
     for head in range(2):
         rows = [(t, weights[b, head, t].tolist()) for b in range(3) for t in range(5) if real[b, t]]
         expected = sum(-sum(w * math.log(w) for w in row) for _, row in rows) / len(rows)
-        assert means.entropy[head].item() == pytest.approx(expected, rel=1e-5)
-        assert means.confidence[head].item() == pytest.approx(sum(max(row) for _, row in rows) / len(rows), rel=1e-6)
+        assert means[head, 0].item() == pytest.approx(expected, rel=1e-5)
+        assert means[head, 1].item() == pytest.approx(sum(max(row) for _, row in rows) / len(rows), rel=1e-6)
         for column, offset in enumerate((-1, 0, 1)):
             hits = sum(row.index(max(row)) == t + offset for t, row in rows)
-            assert means.at_offset[head, column].item() == pytest.approx(hits / len(rows))
+            assert means[head, 2 + column].item() == pytest.approx(hits / len(rows))
 
 
 def test_a_head_that_looks_at_the_previous_token() -> None:
@@ -53,9 +52,8 @@ def test_a_head_that_looks_at_the_previous_token() -> None:
     sums = HeadSums(is_self_attention=True)
     sums.add(weights, torch.ones(1, 6).bool())
     means = sums.means()
-    assert means.entropy.item() == 0
-    assert means.at_offset is not None
-    assert means.at_offset[0].tolist() == pytest.approx([5 / 6, 1 / 6, 0])
+    assert means[0, 0].item() == 0
+    assert means[0, 2:].tolist() == pytest.approx([5 / 6, 1 / 6, 0])
 
 
 def test_entropy_of_known_distributions() -> None:

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from mtkit.cli import entry
-from mtkit.describe.plots import MAX_DISTANCE, score_by_distance
+from mtkit.describe.plots import MAX_DISTANCE, DistanceScores, picture_of_scores, score_by_distance
 from mtkit.layers.config import RoPEConfig
 from mtkit.layers.sizes import Heads
 from mtkit.layers.variants.config import ALiBiConfig, ShawConfig, T5BiasConfig
-from mtkit.plot.figure import EncodingPanel, ScorePanel, draw_positions
+from mtkit.plot.figure import EncodingPanel, draw
 
 HEADS = Heads(num_heads=4, num_kv_heads=2, head_dim=8)
 
@@ -17,7 +17,7 @@ HEADS = Heads(num_heads=4, num_kv_heads=2, head_dim=8)
 def build_panel(config, *, causal=True):
     torch.manual_seed(0)
     position = config.build(32, HEADS, layers=1, causal=causal).layers[0]
-    return position, score_by_distance("x", position, HEADS, causal=causal)
+    return position, score_by_distance(position, HEADS, causal=causal)
 
 
 def test_biases_do_not_depend_on_the_content():
@@ -50,8 +50,9 @@ def test_content_dependent_scores_have_a_standard_deviation():
 
 def test_panels_are_drawn_side_by_side(tmp_path):
     line = np.zeros((2, 3))
-    panels = [EncodingPanel("one", np.zeros((4, 6))), ScorePanel("two", np.arange(3), line, line + 1)]
-    draw_positions(panels, tmp_path / "positions.png")
+    picture = picture_of_scores("two", DistanceScores(np.arange(3), line, line + 1))
+    assert [each.name for each in picture.curves] == ["all heads"]
+    draw([EncodingPanel("one", np.zeros((4, 6))), picture], tmp_path / "positions.png")
     header = (tmp_path / "positions.png").read_bytes()[:24]
     assert int.from_bytes(header[16:20]) == 2 * 6 * 120  # inches, dots per inch
 

@@ -16,37 +16,37 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from mtkit.plot.curves import LearningCurves, draw_curves
-from mtkit.plot.figure import (
-    EncodingPanel,
-    GradientCurve,
-    ScorePanel,
-    draw_gradients,
-    draw_positions,
-)
+from mtkit.describe.plots import DistanceScores, picture_of_scores
+from mtkit.plot.curves import LearningCurves, training_pictures
+from mtkit.plot.figure import EncodingPanel, draw
+from mtkit.plot.page import Curve, Picture
 from mtkit.study.run import mean_curves
 from tests.toy.sampling import sampled
 
 
 def curves(rng: random.Random, path: Path) -> None:
-    draw_curves([_curves(rng, name) for name in _names(rng)], path)
+    draw(training_pictures([_curves(rng, name) for name in _names(rng)]), path)
 
 
 def study_curves(rng: random.Random, path: Path) -> None:
     seeds = rng.randint(1, 4)
-    draw_curves([mean_curves(name, [_validation(rng, name) for _ in range(seeds)]) for name in _names(rng)], path)
+    runs = [mean_curves(name, [_validation(rng, name) for _ in range(seeds)]) for name in _names(rng)]
+    draw(training_pictures(runs), path)
 
 
 def gradients(rng: random.Random, path: Path) -> None:
     fall = rng.random()
-    draw_gradients([GradientCurve(name, fall ** np.arange(rng.randint(1, 64))) for name in _names(rng)], path)
+    curves = [Curve(name, [(n, n * np.log10(fall)) for n in range(rng.randint(1, 64))]) for name in _names(rng)]
+    draw([Picture("How far back the loss of one token reaches", curves, "distance", "gradient\n(log10)")], path)
 
 
 def positions(rng: random.Random, path: Path) -> None:
     heads, distance = rng.randint(1, 16), np.arange(-64, 65)
     scores = np.random.default_rng(1).random((heads, len(distance))) * 10 ** rng.randint(-3, 4)
-    panels = [ScorePanel("encoder: rope, layer 1", distance, scores, scores * rng.choice([0, 1]))]
-    draw_positions(rng.choice([panels, [EncodingPanel("decoder: learned", scores)], panels * 2]), path)
+    panels = [
+        picture_of_scores("encoder: rope, layer 1", DistanceScores(distance, scores, scores * rng.choice([0, 1])))
+    ]
+    draw(rng.choice([panels, [EncodingPanel("decoder: learned", scores)], panels * 2]), path)
 
 
 @pytest.mark.whole

@@ -16,6 +16,7 @@ from mtkit.display import Table
 from mtkit.plot.page import (
     MAX_ROWS,
     Curve,
+    Picture,
     curves,
     details,
     heading,
@@ -65,7 +66,7 @@ def test_page_is_well_formed_and_hostile_text_stays_text() -> None:
         line_of_text(HOSTILE, [(HOSTILE, [("", HOSTILE), ("del", HOSTILE), ("ins", "b")])]),
         preformatted(HOSTILE, HOSTILE),
         details(HOSTILE, [heat_map(HOSTILE, [HOSTILE, "b"], [HOSTILE], [[1.0], [-1.0]])]),
-        curves(HOSTILE, [Curve(HOSTILE, [(1, 2), (2, math.nan)], [(1, 2, 3)])], x=HOSTILE, y=HOSTILE),
+        curves(Picture(HOSTILE, [Curve(HOSTILE, [(1, 2), (2, math.nan)], [(1, 2, 3)])], HOSTILE, HOSTILE)),
     ]
     text = page(HOSTILE, blocks)
     parser = Parser()
@@ -86,7 +87,7 @@ def test_outline_nests_by_indentation() -> None:
 
 @pytest.mark.parametrize("points", [[], [(1.0, math.inf)]])
 def test_curves_without_points_are_a_sentence(points: list[tuple[float, float]]) -> None:
-    assert "nothing to draw" in curves("Loss", [Curve("a", points)], x="updates", y="nats")
+    assert "nothing to draw" in curves(Picture("Loss", [Curve("a", points)], "updates", "nats"))
 
 
 def test_ticks_are_few_round_numbers_around_the_range() -> None:

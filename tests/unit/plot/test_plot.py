@@ -12,12 +12,16 @@ from mtkit.describe.plots import _merge_equal
 from mtkit.errors import DataError, MissingExtraError, MissingInputError, ReadWriteError
 from mtkit.io.records import record_line
 from mtkit.plot import figure as figure_module
-from mtkit.plot.curves import LearningCurves, draw_curves, plot_curves, read_curves
-from mtkit.plot.figure import EncodingPanel
+from mtkit.plot.curves import LearningCurves, plot_curves, read_curves, training_pictures
+from mtkit.plot.figure import EncodingPanel, draw
 from mtkit.study.run import mean_curves
 from tests.toy.sampling import sampled
 
 CURVES = LearningCurves("run", loss=[(1, 5.0), (2, 4.0)], nll=[(2, 3.0)], bleu=[(2, 20.0)])
+
+
+def draw_curves(runs, path):
+    draw(training_pictures(runs), path)
 
 
 def size(path):
@@ -67,9 +71,9 @@ def test_the_loss_is_drawn_without_what_an_objective_adds(tmp_path):
 def test_curves_of_several_runs_in_one_figure(tmp_path):
     runs = [log_of(tmp_path / name, *RECORDS) for name in ("one", "two")]
     plot_curves(runs, tmp_path / "curves.png")
-    assert size(tmp_path / "curves.png") == (1200, 504)
+    assert size(tmp_path / "curves.png") == (1440, 600)  # two panels, four lines of a legend
     draw_curves([LearningCurves("no bleu", loss=[(1, 1.0)])], tmp_path / "narrow.png")
-    assert size(tmp_path / "narrow.png") == (720, 504)
+    assert size(tmp_path / "narrow.png") == (720, 528)
     assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "curves.png", "narrow.png"}
 
 
