@@ -31,12 +31,16 @@ from mtkit.translate.lines import ConstrainedLine, Line, text_of
 from mtkit.translate.load import load_translator, read_translation_model
 from mtkit.translate.model_engine import ModelEngine
 from mtkit.translate.reference_text import ReferenceText, batches, prefix_ids
-from mtkit.translate.translation import TranslationOptions
+from mtkit.translate.translation import TranslationOptions, UnmatchedWord
 
 NUM_ALTERNATIVES = 3
 MIN_PROBABILITY = 0.005  # of an alternative that is shown
 MIN_INFLUENCE = 0.1  # nats, of a source word that is shown
 END = "(end)"
+NO_COVERAGE = (
+    "unknown: the model has no calibration for dropped and invented words, as it was imported, trained by an older "
+    "version or with a short validation set"
+)
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ class Explanation:
         in_float32: the translation in float32, if it is another one.
         beam: steps of the search in float32; none for greedy search and sampling.
         path: tokens of the result of that search.
+        dropped, invented: see Translation.
+        has_coverage: whether the model can find these.
     """
 
     source: Sequence[str]
@@ -102,6 +108,9 @@ class Explanation:
     in_float32: str | None
     beam: Sequence[BeamStep]
     path: Sequence[int]
+    dropped: Sequence[UnmatchedWord]
+    invented: Sequence[UnmatchedWord]
+    has_coverage: bool
 
     def summary(self) -> list[str]:
         """The texts; and where the other translation loses, by how much, and what the model expects there."""
@@ -114,6 +123,12 @@ class Explanation:
             lines.append(f"no constraint {self.unconstrained} ({self.unconstrained_log_prob:.2f} nats)")
         if self.in_float32 is not None:
             lines.append(f"in float32   {self.in_float32}")
+        for name, unmatched in (("dropped", self.dropped), ("invented", self.invented)):
+            if unmatched:
+                shown = ", ".join(f"{each.text} {_percent(each.probability)}" for each in unmatched)
+                lines.append(f"{name:<13}{shown}")
+        if not self.has_coverage:
+            lines.append(f"coverage     {NO_COVERAGE}")
         unsure = [word for word in self.translation.words if word.log_prob < math.log(0.5) and word.alternatives]
         lines += [
             f"unsure       {word.word} {_percent(math.exp(word.log_prob))}, else {word.others()}" for word in unsure
@@ -267,6 +282,9 @@ class Explainer:
             in_float32=None if reference.hyp == translated.hyp else reference.hyp,
             beam=steps,
             path=path,
+            dropped=translated.dropped,
+            invented=translated.invented,
+            has_coverage=self.translator.coverage is not None,
         )
 
     @torch.inference_mode()

@@ -140,8 +140,6 @@ class Dialogue:
 
     def _flags(self) -> list[str]:
         """Flags of the last translation, described."""
-        from mtkit.translate.translation import FLAGS
-
         if self._last is None:
             return ["nothing was translated yet"]
-        return [f"{flag}: {FLAGS[flag]}" for flag in self._last.flags] or ["nothing unusual"]
+        return self._last.described_flags() or ["nothing unusual"]

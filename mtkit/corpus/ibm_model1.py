@@ -6,7 +6,7 @@ source serves as their empty word e_0. The result is a lexicon, which guides att
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 from mtkit.corpus.store import SIDES, Store
 from mtkit.errors import DamagedError
 from mtkit.io.files import read_file, write_bytes
+from mtkit.text.subword.tokenizer import Side
 
 ITERATIONS = 4  # of expectation maximisation; the lists hardly change after these
 MAX_PAIRS = 16_000_000  # token pairs to learn from; bounds the memory, at about 25 bytes a pair
@@ -54,8 +55,8 @@ class Lexicon:
         targets = Ragged(self.targets.flat[selected], offsets)
         return replace(self, targets=targets, probabilities=self.probabilities[selected])
 
-    def save(self, path: Path) -> None:
-        """Write a file in the safetensors format; equal lexicons give identical bytes.
+    def save(self, path: Path, more: Mapping[str, NDArray[Any]] | None = None) -> None:
+        """Write a file in the safetensors format, with `more` arrays; equal lexicons give identical bytes.
 
         Raises:
             ReadWriteError: the file cannot be written.
@@ -65,6 +66,7 @@ class Lexicon:
             "offsets": self.targets.offsets,
             "probabilities": self.probabilities,
             "targets": self.targets.flat,
+            **(more or {}),
         }
         write_bytes(path, safetensors.numpy.save(columns))
 
@@ -82,7 +84,7 @@ class Lexicon:
             ids, offsets = columns["targets"], columns["offsets"]
             probabilities, frequent = columns["probabilities"], columns["frequent"]
         except (SafetensorError, KeyError) as error:
-            raise DamagedError(f"{path}: damaged: not a lexicon", _REMEDY) from error
+            raise DamagedError(f"{path}: damaged: not a lexicon", REMEDY) from error
         types = [f"{each.dtype}{each.ndim}" for each in (offsets, ids, probabilities, frequent)]
         is_consistent = (  # all indices exist
             types == ["int641", "int321", "float161", "int321"]
@@ -94,11 +96,11 @@ class Lexicon:
             and np.array_equal(np.sort(frequent), np.arange(len(frequent)))
         )
         if not is_consistent:
-            raise DamagedError(f"{path}: damaged: its columns contradict each other", _REMEDY)
+            raise DamagedError(f"{path}: damaged: its columns contradict each other", REMEDY)
         return cls(Ragged(ids, offsets), probabilities, frequent)
 
 
-_REMEDY = "in a run folder, mtkit preprocess rebuilds it"
+REMEDY = "in a run folder, mtkit preprocess rebuilds it"
 
 
 class AlignmentPairs(NamedTuple):
@@ -108,17 +110,18 @@ class AlignmentPairs(NamedTuple):
     start: NDArray[np.int64]  # [T] index of the first pair of each target position
 
 
-def learn_lexicon(stores: Sequence[Store]) -> Lexicon:
-    """Estimate IBM Model 1 on a training corpus and prune the result to a lexicon.
+def learn_lexicon(stores: Sequence[Store], *, backward: bool = False) -> Lexicon:
+    """Estimate IBM Model 1 on a training corpus and prune the result to a lexicon, `backward` from target to source.
 
     Of a large corpus only sentence pairs with a token seen fewer than MIN_COUNT times are used; MAX_PAIRS bounds the
     memory.
     """
-    src_vocab, tgt_vocab = stores[0].stats("src").vocab, stores[0].stats("tgt").vocab
+    sides = SIDES[::-1] if backward else SIDES
+    src_vocab, tgt_vocab = (stores[0].stats(side).vocab for side in sides)
     # Pairs are replaced by an index into their block's distinct keys at once: int32 instead of int64, which halves the
     # memory of the list that the EM iterations go through.
     blocks = []
-    for src, tgt in _sentence_blocks(stores, src_vocab.size, tgt_vocab.size):
+    for src, tgt in _sentence_blocks(stores, sides, src_vocab.size, tgt_vocab.size):
         pairs = alignment_pairs(src, tgt, eos=src_vocab.eos, num_targets=tgt_vocab.size)
         block_keys, index = np.unique(pairs.key, return_inverse=True)
         blocks.append((block_keys, index.astype(np.int32), pairs.start))
@@ -137,7 +140,7 @@ def learn_lexicon(stores: Sequence[Store]) -> Lexicon:
     targets = Ragged((keys % tgt_vocab.size).astype(np.int32), offsets)
     counts = np.zeros(tgt_vocab.size, dtype=np.int64)
     for store in stores:
-        ids = store.ids("tgt").flat
+        ids = store.ids(sides[1]).flat
         for start in range(0, len(ids), BLOCK_PAIRS):
             counts += np.bincount(ids[start : start + BLOCK_PAIRS], minlength=tgt_vocab.size)
             store.release_pages()
@@ -183,7 +186,9 @@ def alignment_pairs(src: Ragged, tgt: Ragged, *, eos: int, num_targets: int) -> 
     return AlignmentPairs(source * num_targets + np.repeat(tgt.flat.astype(np.int64), pairs_per_target), start)
 
 
-def _sentence_blocks(stores: Sequence[Store], num_sources: int, num_targets: int) -> Iterator[tuple[Ragged, Ragged]]:
+def _sentence_blocks(
+    stores: Sequence[Store], sides: Sequence[Side], num_sources: int, num_targets: int
+) -> Iterator[tuple[Ragged, Ragged]]:
     """Blocks of sentence pairs (source rows, target rows) with at most MAX_PAIRS token pairs in all."""
     is_large = sum(int(counts.sum()) for store in stores for _, counts in _chunks(store)) > MAX_PAIRS
     seen = (np.zeros(num_sources, dtype=np.int64), np.zeros(num_targets, dtype=np.int64))
@@ -191,20 +196,20 @@ def _sentence_blocks(stores: Sequence[Store], num_sources: int, num_targets: int
     for store in stores:
         for start, end in _blocks_of_pairs(store):
             rows, counts = np.arange(start, end), _count_pairs(store, start, end)
-            sides = store.ids("src").take(rows), store.ids("tgt").take(rows)
+            pair = store.ids(sides[0]).take(rows), store.ids(sides[1]).take(rows)
             if is_large:
                 # A large corpus repeats its frequent tokens far more often than estimation needs. The budget goes to
                 # sentences with a token that is still rare, so that the end of the corpus contributes its new words.
-                has_rare = _has_rare_token(sides[0], seen[0]) | _has_rare_token(sides[1], seen[1])
+                has_rare = _has_rare_token(pair[0], seen[0]) | _has_rare_token(pair[1], seen[1])
                 selected = np.flatnonzero(has_rare)
                 selected = selected[np.cumsum(counts[selected]) <= budget]
-                sides, counts = (sides[0].take(selected), sides[1].take(selected)), counts[selected]
+                pair, counts = (pair[0].take(selected), pair[1].take(selected)), counts[selected]
             budget -= int(counts.sum())
-            for side, seen_counts in zip(sides, seen, strict=True):
+            for side, seen_counts in zip(pair, seen, strict=True):
                 seen_counts += np.bincount(side.flat, minlength=len(seen_counts))
             store.release_pages()
-            if len(sides[1].flat):
-                yield sides
+            if len(pair[1].flat):
+                yield pair
 
 
 def _blocks_of_pairs(store: Store) -> Iterator[tuple[int, int]]:

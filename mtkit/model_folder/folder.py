@@ -6,7 +6,8 @@ config.json          format, version, hashes of the other files (see config_file
                      default search, and numbers of the training text: its longest source, the share of its sources
                      that have several sentences, and its length ratio
 spm.model            or src.model and tgt.model
-lexicon.safetensors  likely target tokens of each source token (IBM Model 1), for mtkit explain; optional
+lexicon.safetensors  likely target tokens of each source token (IBM Model 1), for mtkit explain, and what finds dropped
+                     and invented words (corpus/coverage.py); optional
 README.md            the model card
 ```
 """

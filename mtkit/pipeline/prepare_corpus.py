@@ -21,6 +21,7 @@ from mtkit.corpus.config import (
     extract_lines,
     training_text,
 )
+from mtkit.corpus.coverage import WordCoverage
 from mtkit.corpus.ibm_model1 import learn_lexicon
 from mtkit.corpus.store import MANIFEST, SIDES, Store
 from mtkit.errors import DamagedError, DataError, MissingInputError, RecipeError
@@ -206,7 +207,7 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
             if (folder / MANIFEST).is_file():  # of a corpus that the recipe no longer has
                 shutil.rmtree(folder)
     train, valid = run.folder.open_train(run.recipe), run.folder.open_valid(run.recipe)
-    prepared = PreparedCorpora(train, valid, _prepare_lexicon(run, train))
+    prepared = PreparedCorpora(train, valid, _prepare_lexicon(run, train, valid, tokenizers))
     for name, files in corpus.test.items():  # otherwise refused after the training, when test sets are translated
         count = len(files.ids(tokenizers))
         if count >= prepared.max_source_length:
@@ -217,11 +218,12 @@ def prepare_corpus(run: Run, tokenizers: TokenizerPair) -> PreparedCorpora:
     return prepared
 
 
-def _prepare_lexicon(run: Run, train: Sequence[Store]) -> Path:
-    """Return the file of the lexicon, trained again if the binarised training corpora changed."""
+def _prepare_lexicon(run: Run, train: Sequence[Store], valid: Sequence[Store], tokenizers: TokenizerPair) -> Path:
+    """Return the file of the lexicon and of coverage, made again if the binarised corpora changed."""
     path = run.folder.lexicon
     fingerprint = path.with_suffix(".json")
-    inputs = {"training_corpora": [[store.manifest.columns[f"{side}.ids"].sha256 for side in SIDES] for store in train]}
+    hashes = [[[s.manifest.columns[f"{side}.ids"].sha256 for side in SIDES] for s in each] for each in (train, valid)]
+    inputs = {"training_corpora": hashes[0], "validation_sets": hashes[1]}
     known_inputs = run.read_record(fingerprint)
     files = known_inputs.pop("files", {})
     damaged = changed_files(path.parent, files)
@@ -233,7 +235,8 @@ def _prepare_lexicon(run: Run, train: Sequence[Store]) -> Path:
     fingerprint.unlink(missing_ok=True)
     run.begin("lexicon", "word translations are counted in the training text")
     lexicon = learn_lexicon(train)
-    lexicon.save(path)
+    coverage = None if run.recipe.corpus.is_language_model else WordCoverage.learn(train, valid, lexicon, tokenizers)
+    lexicon.save(path, coverage.columns() if coverage else None)
     write_record(fingerprint, {**inputs, "files": {path.name: hash_file(path)}})
     num_sources = int((lexicon.targets.lengths > 0).sum())
     mean_targets = len(lexicon.targets.flat) / max(1, num_sources)

@@ -324,7 +324,7 @@ class LineResult:
     """The translation of a line.
 
     Attributes:
-        hyp, flags, alignment, terms: see Translation.
+        hyp, flags, alignment, terms, dropped, invented: see Translation.
         confidence: probability of each word of the translation; None: unknown.
         alternatives: other translations, best first; none of a line that was split.
         next_words: see `next_words` in `processes/worker.py`.
@@ -335,6 +335,8 @@ class LineResult:
     alignment: tuple[tuple[int, int], ...] = ()
     confidence: tuple[float | None, ...] = ()
     terms: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[tuple[int, str, float], ...] = ()
+    invented: tuple[tuple[int, str, float], ...] = ()
     alternatives: tuple[str, ...] = ()
     next_words: tuple[tuple[str, str], ...] = ()
 
@@ -362,11 +364,15 @@ def merge_segments(segments: Sequence[LineSegment], results: Sequence[dict[str, 
     hyp = ""
     num_src = num_tgt = 0
     alignment: list[tuple[int, int]] = []
+    dropped: list[tuple[int, str, float]] = []
+    invented: list[tuple[int, str, float]] = []
     for segment, result in zip(segments, results, strict=True):
         if hyp:
             hyp += space_between(hyp, segment.space, is_blank=not result.get("hyp"))
         hyp += result.get("hyp", "")
         alignment += [(src + num_src, tgt + num_tgt) for src, tgt in result.get("alignment", ())]
+        dropped += [(word + num_src, text, p) for word, text, p in result.get("dropped", ())]
+        invented += [(word + num_tgt, text, p) for word, text, p in result.get("invented", ())]
         num_src += len(segment.text.split())
         num_tgt += len(result.get("hyp", "").split())
     return LineResult(
@@ -375,6 +381,8 @@ def merge_segments(segments: Sequence[LineSegment], results: Sequence[dict[str, 
         alignment=tuple(alignment),
         confidence=tuple(each for result in results for each in result.get("confidence", ())),
         terms=tuple((term, form) for result in results for term, form in result.get("terms", ())),
+        dropped=tuple(dropped),
+        invented=tuple(invented),
         alternatives=tuple(results[0].get("alternatives", ())) if len(results) == 1 else (),
         next_words=tuple((word, hyp) for word, hyp in results[0].get("next", ())),
     )

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtkit import __version__
+from mtkit.corpus.coverage import WordCoverage
 from mtkit.errors import DataError, UsageError
 from mtkit.hardware import parse_device, runs_on_cpu, set_num_threads
 from mtkit.inference.native_search import NativeModel
 from mtkit.inference.support import ComputeType, cpu_compute_type, unsupported_model_key
 from mtkit.io.files import hash_files
-from mtkit.model_folder.config_file import model_hash
+from mtkit.model_folder.config_file import LEXICON, model_hash
 from mtkit.model_folder.folder import (
     LoadedModel,
     ModelMetadata,
@@ -162,6 +163,7 @@ class TranslatorSpec:
             from mtkit.inference.packing import PackedWeights
 
             packed, models = PackedWeights(), [replace(model, weights=dict(model.weights)) for model in models]
+        coverage = WordCoverage.load(first.folder / LEXICON, first.tokenizers.vocab_sizes)
         translators = []
         for adapter in adapters:
             if adapter is not None and len(models) > 1:
@@ -179,6 +181,7 @@ class TranslatorSpec:
                 requires_tag=first.metadata.requires_tag,
                 single_sentences=any(model.metadata.is_of_single_sentences for model in models),
                 length_ratio=first.metadata.length_ratio,
+                coverage=coverage,
             )
             translators.append(translator)
             if packed is not None:

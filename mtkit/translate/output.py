@@ -79,11 +79,12 @@ def as_alignment(translation: Translation, source: Line) -> str:
 
 
 def as_flag_record(translation: Translation, source: Line) -> str | None:
-    """A JSON object about a flagged line: its number, flags, source and translation; None for a line without flags."""
+    """A JSON object about a flagged line: its number, flags, texts and words; None for a line without flags."""
     if not translation.flags:
         return None
     record = {"line": translation.line, "flags": translation.flags, "src": text_of(source), "hyp": translation.hyp}
-    return _dumps(record)
+    words = {"dropped": translation.dropped, "invented": translation.invented}
+    return _dumps({**record, **{name: value for name, value in words.items() if value}})
 
 
 def _dumps(fields: dict[str, object]) -> str:

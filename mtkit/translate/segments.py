@@ -10,16 +10,25 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mtkit.corpus.coverage import Doubts
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
 from mtkit.search.length_penalty import LengthPenalty
 from mtkit.text.normalise import NO_SPACE, SPACE_MARK, OuterSpace, outer_space, speaker_dash
-from mtkit.text.spans import begins_message, find_spans, is_in_capitals, lower_capitals, needs_translation, to_capitals
+from mtkit.text.spans import (
+    begins_message,
+    find_spans,
+    is_in_capitals,
+    is_spaced,
+    lower_capitals,
+    needs_translation,
+    to_capitals,
+)
 from mtkit.text.subword.tokenizer import Tokenizer
 from mtkit.text.tokenizer import TokenizerPair
-from mtkit.translate.alignment import Replacement, moved_pairs, word_links
+from mtkit.translate.alignment import Replacement, moved_pairs, word_links, words_of
 from mtkit.translate.lines import MAX_CHUNK, UNCONSTRAINED, Line, text_of
 from mtkit.translate.removal import Removal
-from mtkit.translate.translation import FIDELITY_FLAGS, Alternative, Translation
+from mtkit.translate.translation import FIDELITY_FLAGS, Alternative, Translation, UnmatchedWord
 
 
 @dataclass
@@ -43,6 +52,8 @@ class Segment:
     end: int = 0  # characters of the line up to the end of the segment
     removal: Removal | None = None  # of the spans that the ids lack
     spelled: tuple[Sequence[str], Sequence[str]] | None = None  # tokens with the spans that were put back
+    dropped: Sequence[UnmatchedWord] = ()  # words of the text
+    invented: Sequence[UnmatchedWord] = ()  # words of the best translation
 
     def spell(self, pair: TokenizerPair) -> tuple[Sequence[str], Sequence[str]]:
         """The tokens of the text and of the best hypothesis, with U+2581 for a space."""
@@ -50,6 +61,20 @@ class Segment:
             return self.spelled
         text = self.text if self.removal is None else self.removal.rest
         return pair.spell("src", self.ids, text), pair.spell("tgt", self.hypotheses[0].tokens, text)
+
+    def mark(self, doubts: Doubts, pair: TokenizerPair) -> None:
+        """Store the words without partners, and their flags."""
+        texts = self.text, self.hypotheses[0].text
+        sides = [
+            [
+                UnmatchedWord(word, _word_text(text, word, tokens[token]), probability)
+                for token, probability in of_side
+                if 0 <= (word := words_of(tokens)[token]) < len(text.split())
+            ]
+            for of_side, tokens, text in zip(doubts, self.spell(pair), texts, strict=True)
+        ]
+        self.dropped, self.invented = sides
+        self.flags = (*self.flags, *("dropped",) * bool(sides[0]), *("invented",) * bool(sides[1]))
 
     def accept(self, hypotheses: list[Hypothesis], token_bytes: Sequence[bytes]) -> None:
         """Store the hypotheses that contain no excluded text; all of them if none is without.
@@ -63,6 +88,13 @@ class Segment:
 
         valid = [h for h in hypotheses if is_valid(h)] if self.request.exclude else hypotheses
         self.hypotheses, self.violates_exclusion = valid or hypotheses, not valid
+
+
+def _word_text(text: str, word: int, token: str) -> str:
+    """The word of a text without punctuation at its ends; the token, in scripts without spaces between words."""
+    token, whole = token.strip(SPACE_MARK), text.split()[word]
+    inner = [place for place, character in enumerate(whole) if character.isalnum()]
+    return whole[inner[0] : inner[-1] + 1] if inner and any(map(is_spaced, token)) else token
 
 
 _MAX_PARTS = 1 << 24  # parts of a line, for numbering them
@@ -355,6 +387,8 @@ class LineMerger:
         self._tokens: list[str] = []
         self._flags: dict[str, None] = {}  # in order
         self._terms: list[tuple[str, str]] = []
+        self._dropped: list[UnmatchedWord] = []
+        self._invented: list[UnmatchedWord] = []
         self._replaced: list[Replacement] = []
         self._length = 0  # characters before any was replaced
         self._is_finished, self._violates_exclusion, self._is_in_capitals = True, False, False
@@ -378,6 +412,8 @@ class LineMerger:
         if not segment.hypotheses:
             return
         best, tokenizer = segment.hypotheses[0], self._tokenizers.tgt
+        self._dropped += _in_line(segment.dropped, [*self._src[:-1], segment.leading_space])
+        self._invented += _in_line(segment.invented, self._hyp)
         if self._first is None:
             self._first = segment
         else:
@@ -443,7 +479,17 @@ class LineMerger:
             length_ratio=num_tokens / max(1, self._num_src_tokens),
             flags=(*self._flags, *(flag for flag, is_set in last_flags.items() if is_set)),
             terms=tuple(self._terms),
+            dropped=tuple(self._dropped),
+            invented=tuple(self._invented),
         )
+
+
+def _in_line(words: Sequence[UnmatchedWord], before: Sequence[str]) -> Iterator[UnmatchedWord]:
+    """The words of a segment with their indices in the line, from the texts before it."""
+    if words:
+        text = "".join(before)
+        first = len(text.split()) - (bool(text) and not text[-1].isspace())
+        yield from (each._replace(word=each.word + first) for each in words)
 
 
 def space_between(before: str, space: str, *, is_blank: bool = False) -> str:

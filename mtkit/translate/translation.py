@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mtkit.display import Table
 from mtkit.errors import UsageError
@@ -25,6 +25,8 @@ FLAGS = {  # what was noticed in a line or in a text of a document; in the order
     "numbers": "with other numbers than the source",
     "message": "not translated, a message of ICU",  # of lines; in documents one that cannot be read
     "terms": "without an allowed form of a term",
+    "dropped": "probably without a translation of some words",  # of the source, see corpus/coverage.py
+    "invented": "probably with words that nothing in the source means",
 }
 FIDELITY_FLAGS = ("missing", "numbers", "terms")  # those that each of several alternatives has by itself
 Progress = Callable[[int, int, int], None]  # number of a line, its characters translated so far, all its characters
@@ -85,6 +87,18 @@ class Alternative:
     flags: tuple[str, ...] = ()
 
 
+class UnmatchedWord(NamedTuple):
+    """A dropped or an invented word: its index from 0, where words are separated by white space, and its text.
+
+    Attributes:
+        probability: that the other side has no word for it, at least `coverage.MIN_PROBABILITY`.
+    """
+
+    word: int
+    text: str
+    probability: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Translation:
     """A translated line.
@@ -103,6 +117,9 @@ class Translation:
         nbest: the n best translations, best first.
         length_ratio: number of target tokens divided by that of source tokens; 0 for a blank line.
         flags: some of FLAGS.
+        dropped, invented: words of the source that the translation seems to lack, and words of this that nothing in
+            the source means; empty too in models without coverage (see corpus/coverage.py), and where spans or terms
+            were put into the translation.
         terms: pairs (term of the glossary in the source, its form in the translation, empty if it has none).
     """
 
@@ -117,6 +134,17 @@ class Translation:
     length_ratio: float = 0.0
     flags: tuple[str, ...] = ()
     terms: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[UnmatchedWord, ...] = ()
+    invented: tuple[UnmatchedWord, ...] = ()
+
+    def described_flags(self) -> list[str]:
+        """Each flag with its meaning, and with its words where it is about words."""
+        words = {"dropped": self.dropped, "invented": self.invented}
+        lines = []
+        for flag in self.flags:
+            named = ", ".join(f"{each.text} ({each.probability:.0%})" for each in words.get(flag, ()))
+            lines.append(f"{flag}: {FLAGS[flag]}{': ' if named else ''}{named}")
+        return lines
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as plain values."""

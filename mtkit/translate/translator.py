@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
 
+from mtkit.corpus.coverage import WordCoverage
 from mtkit.errors import ComputeError, DataError, MtkitError, NonFiniteError
 from mtkit.search.config import SearchConfig
 from mtkit.search.hypothesis import Hypothesis, SentenceRequest
@@ -65,6 +66,7 @@ class Translator:
         requires_tag: bool = False,
         single_sentences: bool = False,
         length_ratio: float | None = None,
+        coverage: WordCoverage | None = None,
     ) -> None:
         """Take the parts.
 
@@ -80,6 +82,7 @@ class Translator:
             single_sentences: whether a line of several sentences is split into these, since the model has read hardly
                 any; see also `TranslationOptions.split_sentences`.
             length_ratio: target tokens for each source token of the training text; None: unknown.
+            coverage: finds dropped and invented words; None: they are not looked for.
 
         Raises:
             UsageError: the tokenizers lack the tag, or the text before sources is as long as the longest training
@@ -97,6 +100,7 @@ class Translator:
         self.requires_tag = requires_tag
         self.single_sentences = single_sentences
         self.length_ratio = length_ratio
+        self.coverage = coverage
         self.tag_ids = self.options.source_prefix.ids(tokenizers, max_source_length=max_source_length)
         # a sentence takes the tokens of its source, and as many for each hypothesis
         self.budget = BatchBudget(self.options.batch_tokens or BATCH_TOKENS, self.options.report_oom)
@@ -141,6 +145,7 @@ class Translator:
             requires_tag=self.requires_tag,
             single_sentences=self.single_sentences,
             length_ratio=self.length_ratio,
+            coverage=self.coverage,
         )
 
     @overload
@@ -247,6 +252,12 @@ class Translator:
         for segment in with_texts:
             if is_short(len(segment.ids), len(segment.hypotheses[0].tokens), ratio):
                 segment.flags = (*segment.flags, "short")
+        if self.coverage is not None:  # where the tokens are those of the text
+            plain = [s for s in with_texts if s.removal is None and not s.replaced]
+            found = self.coverage.doubts([s.ids for s in plain], [s.hypotheses[0].tokens for s in plain])
+            for segment, doubts in zip(plain, found, strict=True):
+                if any(doubts):
+                    segment.mark(doubts, self.tokenizers)
 
     def _source(self, segment: Segment) -> list[int]:
         """The ids that the model reads for a segment."""

@@ -68,7 +68,11 @@ class Page(Front):
         """The endpoints."""
         choices = list_of(record(source=TEXT, beginning=TEXT))
         of_sentences = {"q": TEXT, "api_key": TEXT, "model": TEXT, "glossary": TERMS, "choices": choices}
-        sentence = record(source=TEXT, target=TEXT, alignment=LIST, confidence=LIST, terms=LIST, flags=list_of(TEXT))
+        sentence = record(
+            **dict.fromkeys(("source", "target"), TEXT),
+            **dict.fromkeys(("alignment", "confidence", "terms", "dropped", "invented"), LIST),
+            flags=list_of(TEXT),
+        )
         return [
             Endpoint("/", self.index, answer=TEXT, media_types=["text/html"]),
             Endpoint(
@@ -133,7 +137,7 @@ class Page(Front):
         )
 
     async def sentences(self, request: Request) -> Response:
-        """Translate sentence by sentence, with alignment and confidence.
+        """Translate sentence by sentence, with alignment, confidence, and dropped and invented words.
 
         The confidence is that of words. `choices` has the beginnings that translations of some sentences must have.
         """
@@ -159,6 +163,8 @@ class Page(Front):
                 "alignment": result.alignment,
                 "confidence": result.confidence,
                 "terms": result.terms,
+                "dropped": result.dropped,
+                "invented": result.invented,
                 "flags": result.flags,
             }
             for line, result in zip(lines, results, strict=True)

@@ -38,7 +38,7 @@ export function showSentences(shown) {
   elements = sentences.map((sentence, number) => {
     const space = /\S/.test(sentence.source) && number ? sentence.source.match(/^\s*/)[0] : "";
     const string = space + (sentence.target.trimStart() || sentence.target);
-    const key = JSON.stringify([string, sentence.confidence, sentence.flags]);
+    const key = JSON.stringify([string, sentence.confidence, sentence.flags, sentence.dropped, sentence.invented]);
     const old = known.get(key)?.pop();
     if (!old) changed.push(string);
     return old ?? { key, ...makeSentence(string, sentence) };
@@ -54,18 +54,25 @@ export function showSentences(shown) {
   );
   isMirrored = true;
   const words = focused ? (elements[focused.sentence]?.words ?? []) : [];
+  const dropped = sentences.flatMap((sentence, number) => {
+    const places = wordsOf(sentence.source);
+    const found = sentence.dropped.map(([index]) => places[index]).filter(Boolean);
+    return found.map((place) => rangeOf(mirror.children[number], place));
+  });
+  CSS.highlights?.set("dropped", new Highlight(...dropped));
   const word = words[Math.min(focused?.word ?? 0, words.length - 1)];
   setTabStop(word ?? elements.find((each) => each.words.length)?.words[0] ?? null);
   if (word) word.focus();
   return changed.join("");
 }
 
-function makeSentence(string, { confidence, flags }) {
+function makeSentence(string, { confidence, flags, dropped, invented }) {
   const element = document.createElement("span");
   const known = flags.filter((flag) => FLAGS.includes(flag));
   if (known.length) {
     element.className = "flagged";
-    element.title = known.map((flag) => t(`flag_${flag}`)).join(" ");
+    const named = { dropped, invented };
+    element.title = known.map((flag) => t(`flag_${flag}`, { words: (named[flag] ?? []).map(([, word]) => word).join(", ") })).join(" ");
   }
   let end = 0;
   const words = wordsOf(string).map((place, index) => {
@@ -80,6 +87,7 @@ function makeSentence(string, { confidence, flags }) {
       word.classList.add(probability < LOW ? "low" : "middle");
       word.title = t("probability", { share: formatNumber(Math.round(100 * probability)) });
     }
+    if (invented.some(([number]) => number === index)) word.classList.add("invented");
     element.append(string.slice(end, place.start), word);
     end = place.end;
     return word;
@@ -88,7 +96,7 @@ function makeSentence(string, { confidence, flags }) {
   return { element, words };
 }
 
-const FLAGS = ["limit", "missing", "numbers", "repetition", "short", "terms"]; // that people can do something about
+const FLAGS = ["dropped", "invented", "limit", "missing", "numbers", "repetition", "short", "terms"]; // that people can do something about
 
 // The numbers of the sentence and the word of an element of the translation; null of another element.
 function placeOf(element) {

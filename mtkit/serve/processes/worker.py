@@ -133,6 +133,7 @@ def _results(translator: Translator, lines: Sequence[Line], options: dict[str, A
             result["alignment"] = translation.alignment
             result["confidence"] = word_confidence(translation)
             result["terms"] = translation.terms
+            result["dropped"], result["invented"] = translation.dropped, translation.invented
         yield result
 
 

@@ -49,6 +49,8 @@ def test_numbers_are_those_of_score(config, toy_model, tmp_path, capsys) -> None
             lost = sum(word["influence"][column] for word in explained)
             assert lost == pytest.approx(whole - other, abs=1e-3)
         assert [word["word"] for word in explained] == [*text.split(), "(end)"]
+    assert (content["has_coverage"], content["dropped"], content["invented"]) == (False, [], [])
+    assert "coverage     unknown: " in out
     difference = abs(sum(w["log_prob"] for w in content["translation"]["words"]) - whole)
     assert f"{difference:.2f} nats" in out
 

@@ -23,6 +23,8 @@ def result(rng: random.Random) -> dict[str, Any]:
         value[name] = [text(rng) if name != "confidence" else rng.random() for _ in range(rng.randrange(20))]
     value["alignment"] = [[rng.randrange(1000), rng.randrange(1000)] for _ in range(rng.randrange(40))]
     value["terms"] = [[text(rng), text(rng)] for _ in range(rng.randrange(9))]
+    for name in ("dropped", "invented"):
+        value[name] = [[rng.randrange(1000), text(rng), rng.random()] for _ in range(rng.randrange(9))]
     value["next"] = [[text(rng), text(rng)] for _ in range(rng.randrange(9))]
     return value
 

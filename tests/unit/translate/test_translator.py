@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from mtkit.corpus.coverage import Doubt, Doubts
 from mtkit.errors import DataError, NonFiniteError, UsageError
 from mtkit.search.config import DiverseBeamConfig, MaxLength, MinimumBayesRiskConfig, SamplingConfig, SearchConfig
 from mtkit.search.hypothesis import Hypothesis
@@ -288,3 +289,43 @@ def test_sentences_of_a_line_are_translated_by_themselves(tokenizers):
 )
 def test_space_between_sentences_is_that_of_the_target_script(before, space, expected):
     assert space_between(before, space) == expected
+
+
+class _LastWords:
+    """Doubts the last token with letters of each side, where the source has several."""
+
+    def __init__(self, tokenizers):
+        self.tokenizers = tokenizers
+
+    def doubts(self, src, tgt):
+        pairs = zip(src, tgt, strict=True)
+        return [Doubts(self._last(self.tokenizers.src, s), self._last(self.tokenizers.tgt, t)) for s, t in pairs]
+
+    def _last(self, tokenizer, ids):
+        tokens = tokenizer.ids_to_tokens(ids)
+        return [Doubt(n, 0.9) for n, token in enumerate(tokens) if any(map(str.isalpha, token))][-1:]
+
+
+def test_dropped_and_invented_words_have_their_places_in_the_line_also_in_parts(tokenizers):
+    long = "  the dog sees a cat . a man finds the house , and the big red house and the cat in the small house ."
+    lines = [long, "the cat", *sentences(20), " big dog,"]
+    whole = translator(tokenizers, max_source_length=8)
+    whole.coverage = _LastWords(tokenizers)
+    for line, result in zip(lines, whole.translate(lines), strict=True):
+        for words, flag, text in ((result.dropped, "dropped", line), (result.invented, "invented", result.hyp)):
+            assert (flag in result.flags) == bool(words)
+            for word, name, probability in words:
+                assert name in text.split()[word]
+                assert name.strip(",.") == name
+                assert probability == 0.9
+        assert any(flag.startswith("dropped: ") and "(90%)" in flag for flag in result.described_flags()) == bool(
+            result.dropped
+        )
+    (cut,) = whole.translate([long])
+    assert len(cut.dropped) > 1
+    assert [each.word for each in cut.dropped] == sorted({each.word for each in cut.dropped})
+    assert cut.dropped[-1].text == "house"
+    assert cut.dropped[-1].word == len(long.split()) - 2
+    plain = translator(tokenizers, max_source_length=8)
+    for one, other in zip(plain.translate(lines), whole.translate(lines), strict=True):
+        assert (one.hyp, one.flags) == (other.hyp, tuple(f for f in other.flags if f not in ("dropped", "invented")))
