@@ -119,6 +119,7 @@ class MissingExtraError(MtkitError):
     """An optional dependency that a command needs and that is not installed.
 
     Args:
+        extra: the extra of mtkit that has it; empty: none.
         instead: what else the user can do; empty: nothing.
     """
 
@@ -126,7 +127,8 @@ class MissingExtraError(MtkitError):
 
     def __init__(self, extra: str, package: str, instead: str = "") -> None:
         other = f"; or {instead}" if instead else ""
-        super().__init__(f"this needs the package {package}: pip install 'mtkit[{extra}]'{other}")
+        wanted = f"'mtkit[{extra}]'" if extra else package
+        super().__init__(f"this needs the package {package}: pip install {wanted}{other}")
 
 
 @contextmanager

@@ -181,7 +181,7 @@ def _options(
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "run": ("mtkit run train.en train.de --budget 2h", "mtkit run multi30k-transformer training.seed=2"),
     "new": ("mtkit new train.en train.de --src-lang en --tgt-lang de -o en-de.yaml",),
-    "fetch": ("mtkit fetch multi30k",),
+    "fetch": ("mtkit fetch multi30k", "mtkit fetch sacrebleu:wmt14/full#en,de"),
     "check": ("mtkit check train.en train.de --test test.en test.de", "mtkit check en-de.yaml --json report.json"),
     "clean": ("mtkit clean train.en train.de -o clean --test test.en test.de", "mtkit clean en-de.yaml -o clean"),
     "backtranslate": ("mtkit backtranslate runs/de-en news.de -o synthetic",),

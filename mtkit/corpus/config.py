@@ -47,7 +47,8 @@ class PairDocument(SourcePrefix):
     """
 
     # FILE; or FILE#SRC,TGT with the columns, keys or languages of the two sides; or a pattern, such as "data/*.tmx"; or
-    # the common beginning of two files of lines: train, of train.de and train.en.
+    # the common beginning of two files of lines: train, of train.de and train.en; or a name in an index of corpora,
+    # such as sacrebleu:wmt14/full or opus:TED2020, which mtkit fetch downloads.
     pairs: Path
     # Encoding of the file, such as windows-1252. Default: null is that which the file declares, or UTF-8.
     encoding: str | None = None
@@ -200,6 +201,13 @@ def has_training_text(corpus: CorpusConfig) -> bool:
 
 
 CorpusFiles = TrainFiles | HeldOutPairs | MonolingualFile
+
+
+def require_corpora(files: Iterable[CorpusFiles]) -> None:
+    """Check that the corpora that an index names are there; errors as `PairLines.require`."""
+    for each in files:
+        if isinstance(each, PairDocument):
+            each.lines.require()
 
 
 def extract_lines(
@@ -362,9 +370,14 @@ class CorpusConfig:
         return list(self.valid) if isinstance(self.valid, list) else [] if self.valid is None else [self.valid]
 
     @property
+    def texts(self) -> dict[str, CorpusFiles]:
+        """All texts, of training, validation and test, by their places in the section."""
+        return {**{f"train.{number}": files for number, files in enumerate(self.train)}, **dict(self._held_out())}
+
+    @property
     def all_files(self) -> list[CorpusFiles]:
-        """All texts: of training, validation and test."""
-        return [*self.train, *self.valid_sets, *self.test.values()]
+        """All texts."""
+        return list(self.texts.values())
 
     @property
     def train_pairs(self) -> dict[int, TrainParallelFiles | TrainDocument]:

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import re
-import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,14 +19,14 @@ from pathlib import Path
 from mtkit.display import count_of, in_current_folder
 from mtkit.documents.pairs import OneSided, find_files, is_parallel, line_files, named_files, read_pairs, split_name
 from mtkit.documents.reading import Report, ignore
-from mtkit.errors import BusyError, DataError, ReadWriteError, UsageError
+from mtkit.errors import DataError, ReadWriteError, UsageError
 from mtkit.io.files import atomic_folder, changed_files, hash_file
-from mtkit.io.lock import OutputLock
+from mtkit.io.lock import make_once
 from mtkit.io.records import Json, is_record, read_record, write_record
+from mtkit.text.corpora import NamedCorpus, named_corpus
 
 SOURCE, TARGET, RECORD = "source.txt", "target.txt", "pairs.json"
 _FORM = 2  # of the lines; one more when a document gives others
-_WAIT = 0.2  # seconds between two tries to lock the folder
 _MAGIC = re.compile("[*?[]")
 _UNUSUAL = re.compile(r"[^\w.-]+")  # in names of folders
 _LINE_BREAK = re.compile(r"[ \t]*[\r\n]+[ \t\r\n]*")
@@ -47,6 +46,11 @@ class PairLines:
     langs: tuple[str, str] = ("", "")
     encoding: str | None = None
     stated_folder: Path | None = None
+
+    @property
+    def named(self) -> NamedCorpus | None:
+        """The corpus in an index that the name is of; None: it is a name of files."""
+        return named_corpus(self.name, self.langs)
 
     @property
     def is_lines(self) -> bool:
@@ -95,6 +99,7 @@ class PairLines:
             MissingInputError, MissingExtraError: as `read_pairs`.
             ReadWriteError: a file cannot be read or written.
         """
+        self.require()
         if self.is_lines:
             return
         self._extract_once(self._inputs(), report)
@@ -102,26 +107,28 @@ class PairLines:
         if one_sided.count:
             report(in_current_folder(f"{self.name}: {one_sided.sentence()}"))
 
+    def require(self) -> None:
+        """Check that a corpus that is named by an index is there; errors as `NamedCorpus.require`."""
+        if self.named is not None:
+            self.named.require()
+
     def _extract_once(self, inputs: Json, report: Report) -> None:
-        is_waiting = False
-        while not self._is_current(inputs):
-            try:
-                with OutputLock(self.folder, make_parents=True):
-                    self._extract(inputs, report)
-                return
-            except BusyError:
-                if not is_waiting:
-                    report(f"{self.name}: another process extracts its pairs; waiting ...")
-                is_waiting = True
-                time.sleep(_WAIT)
-            except ReadWriteError as error:
-                parent = self.folder.parent
-                if self.stated_folder is not None or not parent.is_dir() or os.access(parent, os.W_OK):
-                    raise
-                raise ReadWriteError(
-                    f"{error}; its lines are kept beside it: copy it to a folder that can be written, or name one in a "
-                    "recipe: {pairs: FILE, lines_folder: FOLDER}"
-                ) from error
+        waits = f"{self.name}: another process extracts its pairs; waiting ..."
+        try:
+            make_once(
+                self.folder,
+                lambda: self._is_current(inputs),
+                lambda: self._extract(inputs, report),
+                lambda: report(waits),
+            )
+        except ReadWriteError as error:
+            parent = self.folder.parent
+            if self.stated_folder is not None or not parent.is_dir() or os.access(parent, os.W_OK):
+                raise
+            raise ReadWriteError(
+                f"{error}; its lines are kept beside it: copy it to a folder that can be written, or name one in a "
+                "recipe: {pairs: FILE, lines_folder: FOLDER}"
+            ) from error
 
     def _inputs(self) -> Json:
         """Hashes of the documents and the settings that their lines depend on, as plain values."""
@@ -136,9 +143,6 @@ class PairLines:
         return known.get("inputs") == inputs and not changed_files(self.folder, known["files"])
 
     def _extract(self, inputs: Json, report: Report) -> None:
-        """Extract the lines, unless another process did that before this one had the lock."""
-        if self._is_current(inputs):
-            return
         known = self.folder / RECORD
         if self.folder.exists() and not known.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             raise UsageError(f"{self.folder}: has files that mtkit did not write; name another folder for the lines")

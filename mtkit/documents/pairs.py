@@ -1,8 +1,8 @@
 """The reader of parallel text in files that have both sides; memory does not grow with the files.
 
 Parallel text is named as FILE, FILE#SRC,TGT with the columns, keys or languages of the two sides, or a pattern of file
-names such as `data/*.tmx`; or as the common beginning of two files of lines, `data/train` of `data/train.de` and
-`data/train.en`. Files may be compressed.
+names such as `data/*.tmx`; as the common beginning of two files of lines, `data/train` of `data/train.de` and
+`data/train.en`; or by an index of corpora, `sacrebleu:wmt14/full`, see text/corpora.py. Files may be compressed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from mtkit.documents.format import REMEDIES, DocumentFormat, format_of, format_t
 from mtkit.documents.reading import DocumentSource, Report, ignore
 from mtkit.errors import DataError, MissingInputError, UsageError
 from mtkit.io.files import require_regular_file, translate_read_errors
+from mtkit.text.corpora import named_corpus
 from mtkit.text.lines import COMPRESSION_SUFFIXES, open_content, without_compression
 
 _SIDES = re.compile(r"(?P<path>.+)#(?P<src>[^#,/]+),(?P<tgt>[^#,/]+)", re.DOTALL)
@@ -36,6 +37,8 @@ def line_files(name: Path, langs: tuple[str, str] = ("", "")) -> tuple[Path, Pat
     Args:
         langs: of source and target, unless the name states them; empty: unknown.
     """
+    if (corpus := named_corpus(name, langs)) is not None:
+        return corpus.files
     path, sides = split_name(name)
     if path.is_file():
         return None
@@ -57,7 +60,8 @@ def is_parallel(name: Path, langs: tuple[str, str] = ("", "")) -> bool:
     """Return whether a name is that of parallel text instead of one text; arguments as `line_files`."""
     path = split_name(name)[0]
     is_pattern = glob.has_magic(str(path)) and not path.exists()
-    return is_pattern or has_pairs(name) or line_files(name, langs) is not None
+    is_named = named_corpus(name) is not None
+    return is_named or is_pattern or has_pairs(name) or line_files(name, langs) is not None
 
 
 def documents(name: Path) -> list[Path]:

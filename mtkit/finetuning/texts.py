@@ -52,6 +52,8 @@ class GivenText:
             UsageError: one file has no pairs, or there are more than two.
             MissingInputError: a file does not exist.
         """
+        if len(self.files) == 1:
+            PairLines(self.files[0]).require()
         for path in self._paths:
             require_regular_file(path)
         if len(self.files) == 1 and line_files(self.files[0]) is None:

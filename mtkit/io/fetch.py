@@ -75,7 +75,7 @@ def fetch(corpus: str, folder: Path, *, base: str | None = None, progress: Progr
         ReadWriteError: the server, the network or the disk failed.
     """
     if corpus not in KNOWN:
-        raise UsageError(f"{corpus}: no such corpus; known corpora: {', '.join(KNOWN)}")
+        raise UsageError(f"{corpus}: no such corpus; known corpora: {', '.join(KNOWN)}, and KIND:NAME of an index")
     address, checksums = KNOWN[corpus]
     with translate_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,8 +88,8 @@ def fetch(corpus: str, folder: Path, *, base: str | None = None, progress: Progr
     return [folder / name for name in checksums]
 
 
-def fetch_file(url: str, path: Path, sha256: str, *, progress: Progress = _ignore) -> None:
-    """Download one file, unless it exists.
+def fetch_file(url: str, path: Path, sha256: str | None, *, progress: Progress = _ignore) -> None:
+    """Download one file, unless it exists; without a checksum (None) any content is taken.
 
     If a resumed download has the wrong checksum, the partial file was stale: it is deleted and the file is downloaded
     once more from the beginning.
@@ -109,6 +109,7 @@ def fetch_file(url: str, path: Path, sha256: str, *, progress: Progress = _ignor
         refuse_special_file(part)
         was_resumed = _download(url, part, progress)
         checksum = hash_file(part)
+        sha256 = checksum if sha256 is None else sha256
         if checksum != sha256 and was_resumed:
             part.unlink()
             _download(url, part, progress)
@@ -122,10 +123,10 @@ def fetch_file(url: str, path: Path, sha256: str, *, progress: Progress = _ignor
             flush_to_disk(path.parent)
 
 
-def _exists(path: Path, sha256: str) -> bool:
+def _exists(path: Path, sha256: str | None) -> bool:
     if not path.exists():
         return False
-    if hash_file(path) != sha256:
+    if sha256 is not None and hash_file(path) != sha256:
         raise DataError(f"{path}: exists with a checksum other than expected; move it away to download it again")
     return True
 

@@ -6,7 +6,10 @@ import fcntl
 import json
 import os
 import socket
+import time
 import weakref
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
@@ -19,6 +22,8 @@ from mtkit.io.files import (
     translate_write_errors,
 )
 from mtkit.io.json_text import parse_json
+
+_WAIT = 0.2  # seconds between two tries to lock a file
 
 
 class FileLock:
@@ -115,6 +120,29 @@ class OutputLock(FileLock):
     def __init__(self, path: Path, *, make_parents: bool = False) -> None:
         path = Path(os.path.realpath(path))
         super().__init__(path.with_name(f".{path.name}.lock"), path, make_folder=make_parents, remove=True)
+
+
+def make_once(
+    path: Path, is_made: Callable[[], bool], make: Callable[[], None], wait: Callable[[], None] = lambda: None
+) -> None:
+    """Make a file or folder under its lock, unless it is made; another process that makes it is waited for.
+
+    Args:
+        wait: called once if there is one.
+
+    Raises:
+        ReadWriteError: the lock cannot be written; otherwise as `make`.
+    """
+    is_waiting = False
+    while not is_made():
+        with suppress(BusyError), OutputLock(path, make_parents=True):
+            if not is_made():  # another process may have made it before this one had the lock
+                make()
+            return
+        if not is_waiting:
+            wait()
+        is_waiting = True
+        time.sleep(_WAIT)
 
 
 def is_locked(folder: Path) -> bool:

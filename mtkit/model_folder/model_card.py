@@ -28,7 +28,8 @@ def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parame
     """Return the model card in Markdown.
 
     Args:
-        report: content of report.json; `train`, `test` and, except after a fine-tuning, `choice` may be missing.
+        report: content of report.json; `train`, `test`, `texts` and, except after a fine-tuning, `choice` may be
+            missing.
         num_parameters: number of weights.
     """
     tokenizer, search = metadata.tokenizer, metadata.search
@@ -78,6 +79,7 @@ def model_card(metadata: ModelMetadata, report: Mapping[str, Any], *, num_parame
         "",
         *facts,
         *_scores(report),
+        *_texts(report),
         "",
         *([licence_note(metadata)] if metadata.base_model else []),
         limits,
@@ -155,6 +157,18 @@ def _scores(report: Mapping[str, Any]) -> list[str]:
         signatures += [f"- {heading}: `{signature}`" for heading, signature in named if signature]
     table = Table(["test set", *columns.values()], rows, text=["test set"]).format(TableFormat.markdown)
     return ["", *table, "", "Signatures of sacreBLEU:", "", *dict.fromkeys(signatures)]
+
+
+def _texts(report: Mapping[str, Any]) -> list[str]:
+    """Table of the texts of the training with their origins."""
+    if not report.get("texts"):
+        return []
+    headings = ["text", "files", "source", "licence", "SHA-256"]
+    rows = []
+    for each in report["texts"]:
+        known = (each[key] or "unknown" for key in ("address", "licence"))
+        rows.append([each["text"], each["name"], *known, ", ".join(each["sha256"])])
+    return ["", *Table(headings, rows, text=headings).format(TableFormat.markdown)]
 
 
 def write_new_model(

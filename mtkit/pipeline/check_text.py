@@ -23,7 +23,7 @@ from mtkit.corpus.near_match import HeldOutText
 from mtkit.corpus.split import read_pairs as read_lines_of
 from mtkit.corpus.text_check import CheckReport, TextCheck
 from mtkit.display import count_of
-from mtkit.documents.pair_lines import no_pairs
+from mtkit.documents.pair_lines import PairLines, no_pairs
 from mtkit.documents.pairs import OneSided, documents, is_parallel, line_files, read_pairs, split_name
 from mtkit.documents.reading import Report, ignore
 from mtkit.errors import UsageError
@@ -59,7 +59,7 @@ def open_text(names: Sequence[Path], langs: Langs, notify: Report, encoding: str
 
     Raises:
         UsageError: a document has no pairs of these languages, or cannot have any; or stdin is named twice.
-        DataError, MissingInputError, ReadWriteError: as `read_pairs` and `check_line_counts`.
+        DataError, MissingInputError, ReadWriteError: as `read_pairs`, `PairLines.require` and `check_line_counts`.
     """
     codes = (langs[0] or "", langs[1] or "")
     if len(names) == 2 and not any(each == STDIN or is_parallel(each, codes) for each in names):
@@ -72,6 +72,7 @@ def open_text(names: Sequence[Path], langs: Langs, notify: Report, encoding: str
         raise UsageError("-: is stdin, which can be read once; omit one of the two")
     parts: list[ParallelInput] = []
     for name in names:
+        PairLines(name, codes).require()
         if (files := line_files(name, codes)) is not None:
             parts.append(ParallelInput.of_files(*files, split_name(name)[1] or langs))
         elif name == STDIN:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from mtkit.corpus.config import extract_lines, has_training_text
+from mtkit.corpus.config import extract_lines, has_training_text, require_corpora
 from mtkit.display import format_duration
 from mtkit.errors import UsageError
 from mtkit.models.transformer.config import TransformerConfig
@@ -58,6 +58,8 @@ def choose_for_run(
             f"--budget {limits.words}: {draft.recipe.name} {stated}, so that nothing is fitted to a time; remove the "
             "key from a copy of the recipe, or omit --budget"
         )
+    if not dry_run:
+        require_corpora(draft.recipe.corpus.all_files)
     extract_lines(draft.recipe.corpus.all_files, notify, only_existing=True)
     folder = RunFolder(run_folder_path(draft.recipe, run_dir))
     if draft.rules and folder.has_training() and not fresh:

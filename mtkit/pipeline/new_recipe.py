@@ -190,6 +190,8 @@ def plan_recipe(files: Sequence[Path], options: NewRecipeOptions, notify: Report
         DataError, MissingInputError, ReadWriteError: as `new_recipe`.
     """
     document = None if len(files) == 2 else PairLines(files[0], options.langs, options.encoding)
+    if document is not None:
+        document.require()
     src, tgt = files if document is None else document.files
     if document is not None and document.is_lines:
         document = None

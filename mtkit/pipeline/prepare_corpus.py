@@ -15,10 +15,12 @@ from mtkit.corpus.config import (
     CleaningConfig,
     CorpusConfig,
     CorpusFiles,
+    PairDocument,
     SentencePairs,
     TrainBacktranslated,
     TrainFiles,
     extract_lines,
+    require_corpora,
     training_text,
 )
 from mtkit.corpus.coverage import WordCoverage
@@ -99,6 +101,7 @@ def check_inputs(recipe: Recipe) -> None:
             not UTF-8; all such corpora are listed.
     """
     _check_filters(recipe.corpus)
+    require_corpora(recipe.corpus.all_files)
     missing: dict[Path, str] = {}
     for path in _given_files(recipe):
         try:
@@ -132,6 +135,18 @@ def check_inputs(recipe: Recipe) -> None:
             errors.append(str(error))
     if errors:
         raise DataError("\n".join(list(dict.fromkeys(errors))[:10]))
+
+
+def text_sources(run: Run) -> list[Json]:
+    """Origins of the texts of a run: place, names of files, address, licence, hashes of both sides."""
+    sources = []
+    for place, files in run.recipe.corpus.texts.items():
+        hashes = [run.hash(path) for path in dict.fromkeys((files.src, files.tgt)) if path.is_file()]
+        facts = {"name": ", ".join(path.name for path in files.given), "address": None, "licence": None}
+        if isinstance(files, PairDocument) and (corpus := files.lines.named) is not None:
+            facts = {"name": corpus.name, **{key: corpus.record()[key] for key in ("address", "licence")}}
+        sources.append({"text": place, **facts, "sha256": hashes})
+    return sources
 
 
 def _check_filters(corpus: CorpusConfig) -> None:

@@ -44,7 +44,7 @@ from mtkit.pipeline.builders import (
     with_updates_of_epochs,
 )
 from mtkit.pipeline.open_run import Run, run_folder_path, training_summary
-from mtkit.pipeline.prepare_corpus import PreparedCorpora
+from mtkit.pipeline.prepare_corpus import PreparedCorpora, text_sources
 from mtkit.pipeline.prepare_tokenizer import load_tokenizers
 from mtkit.pipeline.reconcile import training_fingerprint, validation_fingerprints
 from mtkit.pipeline.run_folder import RunFolder, save_recipe
@@ -143,7 +143,8 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
     if ranks.is_first:
         metadata = model_metadata(recipe, tokenizers, corpora)
         parameters = sum(p.numel() for name, p in learner.model.named_parameters() if not is_low_rank(name))
-        card = model_card(metadata, {"train": summary}, num_parameters=parameters)
+        texts = text_sources(run)
+        card = model_card(metadata, {"train": summary, "texts": texts}, num_parameters=parameters)
         report = folder.read_report()
         if "test" in report:  # scores of the model that is replaced
             write_record(folder.report, {key: value for key, value in report.items() if key != "test"})
@@ -152,7 +153,7 @@ def train_model(run: Run, tokenizers: TokenizerPair, corpora: PreparedCorpora, r
         # the model folder with its fingerprint marks the training as finished
         model, lexicon = folder.model, corpora.lexicon
         write_model(model, merged, metadata, tokenizers, card=card, lexicon=lexicon, training=fingerprint)
-        run.update_record(folder.report, {"train": summary})
+        run.update_record(folder.report, {"train": summary, "texts": texts})
     return TrainingOutcome(True, message, summary)
 
 

@@ -29,6 +29,7 @@ from mtkit.recipe.type_hints import (
     strip_annotated,
     unwrap_hint,
 )
+from mtkit.text.corpora import named_corpus
 
 
 def build(
@@ -209,6 +210,8 @@ class Checker:
         """Build a scalar; a path becomes absolute."""
         value = located.value
         if isinstance(value, str) and any(strip_annotated(member) is Path for member in members):
+            if named_corpus(value) is not None:
+                return Path(value)
             try:
                 return (located.origin.folder / expand_path(value)).resolve()
             except ValueError as error:

@@ -15,8 +15,10 @@ import pytest
 from mtkit.cli import entry
 from mtkit.corpus.config import CorpusConfig, TrainDocument
 from mtkit.errors import RecipeError
+from mtkit.io.files import hash_file
 from mtkit.pipeline import stages
 from mtkit.recipe.recipe import load_recipe, validate_recipe
+from mtkit.text.corpora import KINDS, Download, NamedCorpus
 from tests.toy.runs import MODELS, RecordingDisplay, run, write_all
 from tests.unit.documents.test_pair_lines import write
 
@@ -65,6 +67,35 @@ def test_a_recipe_of_documents_trains_the_same_model(folder: Path) -> None:
     display = run(folder, MODEL, *PAIRS)[1]
     assert display.results["train.0"] == "unchanged, kept"
     assert load_recipe(str(folder / "run" / "recipe.yaml")).corpus.train[0].given == [folder / "train.tmx"]
+
+
+@pytest.mark.whole
+def test_a_corpus_by_its_name_and_the_card_of_its_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {name: rows(folder, name) for name in SETS}
+
+    def take(corpus: NamedCorpus, progress: object) -> Download:
+        lines = ((src.encode(), tgt.encode()) for src, tgt in texts[corpus.id])
+        return Download(lines, f"https://toy.invalid/{corpus.id}", "CC0" if corpus.id == "train" else None)
+
+    monkeypatch.setenv("MTKIT_DATA", str(folder / "data"))
+    monkeypatch.setitem(KINDS, "opus", take)
+    run(folder, MODEL)
+    expected = (folder / "run" / "model" / "model.safetensors").read_bytes()
+    shutil.rmtree(folder / "run")
+    named = ["corpus.train=[{pairs: opus:train}]", "corpus.test.toy={pairs: 'opus:test#en,de'}"]
+    for name in ("opus:train#en,de", "opus:test#en,de"):
+        assert entry.execute(["fetch", name]) == 0
+    recipe = run(folder, MODEL, *named)[0]
+    assert (folder / "run" / "model" / "model.safetensors").read_bytes() == expected
+    assert recipe is not None
+    card = (folder / "run" / "model" / "README.md").read_text()
+    for path, files in (("train.0 | opus:train | https://toy.invalid/train | CC0", "train"), ("valid", "valid")):
+        digests = ", ".join(hash_file(folder / f"{files}.{lang}") for lang in ("en", "de"))
+        (line,) = (line for line in card.split("\n") if line.startswith(f"| {path} "))
+        assert digests in line
+    assert "| test.toy | opus:test | https://toy.invalid/test | unknown |" in card
+    assert "| valid | valid.en, valid.de | unknown | unknown |" in card
+    assert str(folder) not in card
 
 
 def test_a_changed_document(folder: Path) -> None:

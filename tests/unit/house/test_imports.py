@@ -272,7 +272,10 @@ def test_connections_are_opened_where_security_says() -> None:
     names = ("importers/foreign_folder.py", "io/fetch.py", "export/push.py", "translate/teachers.py")
     assert opening == {f"mtkit/{each}" for each in names}
     users = {name(path) for path in FILES if re.search(r"from mtkit\.io(\.fetch| import .*fetch)", path.read_text())}
-    assert users == {"mtkit/cli/commands/text/fetch.py"}
+    assert users == {"mtkit/cli/commands/text/fetch.py", "mtkit/text/corpora.py"}
+    assert {name(path) for path in FILES if re.search(r"\bfound\.fetch\(", path.read_text())} == {
+        "mtkit/cli/commands/text/fetch.py"
+    }
     text = (ROOT / "SECURITY.md").read_text()
     assert "`mtkit fetch`" in text
     assert "`mtkit push`" in text

@@ -136,7 +136,9 @@ def translate(
     from mtkit.cli.input import is_interactive
     from mtkit.cli.printing import print_notes, print_oom_note, print_translation_progress
     from mtkit.documents.format import is_document
+    from mtkit.documents.pair_lines import text_files
     from mtkit.native.library import native
+    from mtkit.text.corpora import named_corpus
     from mtkit.translate.glossary import read_glossary
     from mtkit.translate.load import TranslatorSpec
     from mtkit.translate.output import FlagSummary
@@ -146,6 +148,8 @@ def translate(
     def notify(*notes: str | None) -> None:
         print_notes([] if quiet else [note for note in notes if note is not None])
 
+    if named_corpus(file) is not None:
+        file = text_files(file, notify)[0]
     source = SourceOptions(
         file=file,
         fields=field or [],
