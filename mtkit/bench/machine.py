@@ -36,6 +36,7 @@ EXTRAS = {  # package: extra of mtkit that installs it
     "huggingface_hub": "hub",
     "starlette": "serve",
     "openpyxl": "xlsx",
+    "opustools": "data",
     "matplotlib": "plot",
     "sacremoses": "moses",
     **{name: name for name in get_args(TrackerName)},
