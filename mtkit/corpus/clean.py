@@ -7,26 +7,27 @@ the output. Memory holds four bytes a pair, and what filters of the whole text n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
 from itertools import compress, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtkit.config import construct
 from mtkit.corpus.filters.config import FilterConfig
-from mtkit.corpus.filters.filter import Context, Fault, Filter, PairBlock
+from mtkit.corpus.filters.filter import Context, Filter, PairBlock
 from mtkit.corpus.lenient_reading import NUM_PLACES, JoinedInput, ParallelInput, Side, pair_blocks, shown_places
 from mtkit.corpus.sentence_alignment import sample_rows
 from mtkit.corpus.store import SIDES
 from mtkit.display import count_of
 from mtkit.documents.pairs import OneSided
 from mtkit.errors import DataError
-from mtkit.io.files import translate_read_errors, write_json
+from mtkit.io.files import translate_read_errors, write_atomically, write_json
 from mtkit.text.lines import check_line_counts, without_compression
 
 REJECTED, FLAGGED, REPORT = "rejected.jsonl", "flagged.jsonl", "report.json"
@@ -98,6 +99,65 @@ class CleanReport:
         return {"name": self.name, "pairs": self.pairs, "kept": self.pairs - self.removed, **asdict(self)}
 
 
+class ShardFaults(NamedTuple):
+    """Faults of consecutive pairs that filters of single pairs found.
+
+    Attributes:
+        faults: [N] as those of TextCleaner.
+        first: index of the filter, number of the pair in the text, side and detail: NUM_PLACES of each filter.
+    """
+
+    faults: NDArray[np.uint32]
+    first: list[tuple[int, int, int, str]]
+
+    def save(self, path: Path) -> None:
+        """Write them to a file; errors as `write_atomically`."""
+        with write_atomically(path) as temporary, temporary.open("wb") as file:
+            file.write(json.dumps(self.first).encode() + b"\n" + self.faults.astype("<u4").tobytes())
+
+    @classmethod
+    def load(cls, path: Path) -> ShardFaults:
+        """Read them from a file."""
+        with translate_read_errors(path):
+            first, _, faults = path.read_bytes().partition(b"\n")
+        return cls(np.frombuffer(faults, dtype="<u4").astype(np.uint32), [tuple(each) for each in json.loads(first)])
+
+
+def find_faults(text: ParallelInput, filters: Mapping[int, Filter], bounds: tuple[int, int | None]) -> ShardFaults:
+    """The faults of the pairs from `bounds[0]` to `bounds[1]` (None: the end) of a text; this maps a shard.
+
+    Args:
+        filters: by their indices in `faults`.
+    """
+    found, first, counts = [], list[tuple[int, int, int, str]](), dict.fromkeys(filters, 0)
+    for block in _blocks(text, *bounds):
+        faults = np.zeros(len(block), dtype=np.uint32)
+        for index, each in filters.items():
+            bit = np.uint32(1 << index)
+            for fault in each.find(block):
+                if counts[index] < NUM_PLACES and not faults[fault.row] & bit:
+                    first.append((index, int(block.numbers[fault.row]), fault.side, fault.detail))
+                    counts[index] += 1
+                faults[fault.row] |= bit
+        found.append(faults)
+    return ShardFaults(np.concatenate([np.zeros(0, dtype=np.uint32), *found]), first)
+
+
+def _blocks(text: ParallelInput, start: int, end: int | None) -> Iterator[PairBlock]:
+    odd: list[tuple[str, int, int]] = []  # kind, side, number; the reader is ahead of the blocks
+
+    def record(kind: str, side: Side, number: int) -> None:
+        odd.append((kind, int(side == "tgt"), number))
+
+    for lines in pair_blocks(islice(text.read(record), start, end)):
+        pairs = [pair for pair in lines if None not in pair]
+        stop = start + len(pairs)
+        ours = [(kind, side, number - start) for kind, side, number in odd if start <= number < stop]
+        odd[:] = [each for each in odd if each[2] >= stop]
+        yield PairBlock(np.arange(start, stop), pairs, ours)
+        start = stop
+
+
 class TextCleaner:
     """The filters of one parallel text: `judge` finds the faults, and `write` the text without them.
 
@@ -114,33 +174,52 @@ class TextCleaner:
         self._context = context._replace(langs=text.langs)
         self._results = [FilterResult(config.kind, config.what, config.weight) for config in configs]
         self._state = self._current_state()
+        self._one_sided = OneSided()
         self.faults: NDArray[np.uint32] = np.empty(0, dtype=np.uint32)
 
-    def judge(self) -> CleanReport:
+    @cached_property
+    def pairs(self) -> int:
+        """The number of pairs; errors as `judge`."""
+        if self._text.files:
+            return check_line_counts(*self._text.files)
+        count = sum(1 for _ in self._text.read(lambda *place: None))
+        self._one_sided = self._text.one_sided
+        return count
+
+    @cached_property
+    def _filters(self) -> list[Filter]:
+        """The filters, which have learned what is usual in the text."""
+        filters: list[Filter] = [construct(config) for config in self._configs]
+        sample = self._sample(self.pairs)
+        for each, config in zip(filters, self._configs, strict=True):
+            each.learn(sample, self._context)
+            if config.weight == 0 and not each.is_late:  # later filters learn from what earlier ones keep
+                sample = sample.without({fault.row for fault in each.find(sample)})
+        return filters
+
+    @property
+    def finder(self) -> Callable[[tuple[int, int]], ShardFaults]:
+        """`find_faults` of the filters of single pairs, for parts of the text; its other filters see the whole."""
+        filters = {index: each for index, each in enumerate(self._filters) if not each.is_late}
+        return partial(find_faults, self._text, filters)
+
+    def judge(self, parts: Sequence[ShardFaults] = ()) -> CleanReport:
         """Find the faults of all pairs.
+
+        Args:
+            parts: of all parts of the text, in order, what `finder` found; none: it is found here.
 
         Raises:
             DataError: the numbers of lines differ, there are none, all are removed, or a file changed meanwhile.
             MissingInputError, ReadWriteError, MissingExtraError: as `lenient_lines`.
         """
-        if self._text.files:
-            pairs = check_line_counts(*self._text.files)
-        else:
-            pairs = sum(1 for _ in self._text.read(lambda *place: None))
-        filters: list[Filter] = [construct(config) for config in self._configs]
-        sample = self._sample(pairs)
-        for each, config in zip(filters, self._configs, strict=True):
-            each.learn(sample, self._context)
-            if config.weight == 0 and not each.is_late:  # later filters learn from what earlier ones keep
-                sample = sample.without({fault.row for fault in each.find(sample)})
-        del sample
-        self._find(filters, pairs)
-        self._require_unchanged()
+        pairs = self.pairs
+        self._find(parts)
         for index, result in enumerate(self._results):
             result.count = int((self.faults & np.uint32(1 << index) > 0).sum())
             result.alone = int((self.faults == np.uint32(1 << index)).sum())
         name = self._text.name
-        report = CleanReport(name, pairs, int((self.weights == 0).sum()), self._results, self._text.one_sided)
+        report = CleanReport(name, pairs, int((self.weights == 0).sum()), self._results, self._one_sided)
         if report.removed == pairs:
             found = [f"{each.what} ({each.count:,})" for each in self._results if each.count and not each.weight]
             raise DataError(f"{name}: all {count_of(pairs, 'pair')} have faults: {', '.join(found)}")
@@ -172,45 +251,26 @@ class TextCleaner:
         chosen = list(compress(self._text.read(lambda *place: None), is_sampled))
         return PairBlock(rows[: len(chosen)], chosen)
 
-    def _blocks(self) -> Iterator[PairBlock]:
-        odd: list[tuple[str, int, int]] = []  # kind, side, number; the reader is ahead of the blocks
-
-        def record(kind: str, side: Side, number: int) -> None:
-            odd.append((kind, int(side == "tgt"), number))
-
-        start = 0
-        for lines in pair_blocks(self._text.read(record)):
-            pairs = [pair for pair in lines if None not in pair]
-            end = start + len(pairs)
-            ours = [(kind, side, number - start) for kind, side, number in odd if number < end]
-            odd[:] = [each for each in odd if each[2] >= end]
-            yield PairBlock(np.arange(start, end), pairs, ours)
-            start = end
-
-    def _find(self, filters: Sequence[Filter], pairs: int) -> None:
-        self.faults = np.zeros(pairs, dtype=np.uint32)
-        end = 0
-        for block in self._blocks():
-            start, end = end, end + len(block)
-            if end > pairs:
-                break
-            for index, each in enumerate(filters):
-                for fault in each.find(block):
-                    self._add(index, start + fault.row, fault)
-        self._require_unchanged(is_complete=end == pairs)
-        for index, each in enumerate(filters):
+    def _find(self, parts: Sequence[ShardFaults]) -> None:
+        filters = {index: each for index, each in enumerate(self._filters) if each.is_late or not parts}
+        whole = find_faults(self._text, filters, (0, None)) if filters else ShardFaults(parts[0].faults[:0], [])
+        parts = parts or [whole]
+        self.faults = np.concatenate([part.faults for part in parts])
+        self._require_unchanged(is_complete=len(self.faults) == self.pairs)
+        for index, number, side, detail in (place for part in parts for place in part.first):
+            self._add_place(index, number, side, detail)
+        for index, each in enumerate(self._filters):
             late = each.find_late(self.weights > 0)
-            for number in late[:NUM_PLACES].tolist():
-                self._add(index, number, Fault(0))
             self.faults[late] |= np.uint32(1 << index)
+            for number in late[:NUM_PLACES].tolist():
+                self._add_place(index, number)
 
-    def _add(self, index: int, number: int, fault: Fault) -> None:
-        """Record a fault that a filter found in a pair, at the first of the sides that have it."""
-        result, bit = self._results[index], np.uint32(1 << index)
-        if len(result.places) < NUM_PLACES and not self.faults[number] & bit:
-            result.places.append(self._text.place(fault.side, number))
-            result.details.append(fault.detail)
-        self.faults[number] |= bit
+    def _add_place(self, index: int, number: int, side: int = 0, detail: str = "") -> None:
+        """Record where a filter found a fault."""
+        result = self._results[index]
+        if len(result.places) < NUM_PLACES:
+            result.places.append(self._text.place(side, number))
+            result.details.append(detail)
 
     def write(self, report: CleanReport, folder: Path) -> CleanReport:
         """Write the kept lines of each weight, the rejected and flagged ones with all reasons, and the report.

@@ -9,7 +9,7 @@ https://arxiv.org/abs/1606.07947).
 source.txt, target.txt   the pairs that are kept
 rejected.jsonl           the others: line, reason, both texts
 synthetic.json           what all depend on, counts, and hashes of the three files
-parts/                   translations that are not finished, which the same call continues
+parts/                   translations that are not finished, which the same call continues, and those of shards
 ```
 """
 
@@ -21,6 +21,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from mtkit.corpus.config import SOURCE, TARGET, TrainBacktranslated
@@ -28,13 +29,14 @@ from mtkit.corpus.split import MIN_CHARACTERS, normalised
 from mtkit.display import count_of
 from mtkit.errors import DataError, UsageError
 from mtkit.io.files import changed_files, hash_file, require_regular_file, translate_write_errors, write_atomically
-from mtkit.io.lock import RunLock
+from mtkit.io.lock import RunLock, make_once
 from mtkit.io.records import Json, is_record, read_record, write_record
+from mtkit.io.shards import Shard, find_shards, merge_shards
 from mtkit.model_folder.folder import find_model, read_metadata
 from mtkit.pipeline.languages import language_mistake
 from mtkit.pipeline.prepare_corpus import check_inputs
 from mtkit.recipe.sections import Recipe
-from mtkit.text.lines import read_lines
+from mtkit.text.lines import count_lines, read_lines
 from mtkit.text.source_prefix import SourcePrefix
 from mtkit.training.distributed import num_processes
 from mtkit.translate.lines import Line, text_of
@@ -116,18 +118,11 @@ class SyntheticText:
             UsageError: the folder has files of these names that are not from here; otherwise as `translate_to_file`.
             DataError, MissingInputError, ReadWriteError, BusyError: as `translate_to_file`; or no pair is left.
         """
-        parts = self.folder / PARTS
-        begun = parts / "inputs.json"
-        existing = [path for path in (self.folder / name for name in FILES) if path.exists()]
-        if existing and not (is_record(self.folder / RECORD) or is_record(begun)):
-            raise UsageError(f"{existing[0]}: exists, and is not synthetic text of mtkit; name another folder for it")
+        parts, inputs = self.folder / PARTS, self.inputs
+        self._begin(inputs)
         with RunLock(self.folder):
-            inputs = self.inputs
-            if not is_record(begun) or read_record(begun, remedy=_REMEDY) != inputs:
-                with translate_write_errors(parts):
-                    shutil.rmtree(parts, ignore_errors=True)
-                    parts.mkdir()
-                write_record(begun, inputs)
+            if not (parts / TRANSLATIONS).is_file() and find_shards(parts / TRANSLATIONS):
+                merge_shards(parts / TRANSLATIONS)
             self._translate(self.teacher, read_lines(self.text), parts / TRANSLATIONS, _as_record)
             counts = self._write(parts)
             files = {name: hash_file(self.folder / name) for name in FILES}
@@ -137,7 +132,39 @@ class SyntheticText:
         more = f"; rejected: {', '.join(rejected)} ({REJECTED})" if rejected else ""
         return f"{count_of(counts['kept'], 'pair')} in {self.folder}{more}"
 
-    def _translate(self, teacher: AnyTeacher, lines: Iterable[str], output: Path, form: Format) -> None:
+    def make_shard(self, shard: Shard) -> str:
+        """Translate part of the lines, unless that is done, for `make`; return a sentence. Errors as `make`."""
+        inputs = self.inputs
+        self._begin(inputs)
+        start, end = shard.bounds(count_lines(self.text))
+
+        def translate(files: Sequence[Path]) -> None:
+            lines = islice(read_lines(self.text), start, end)
+            self._translate(self.teacher, lines, files[0], _as_record, first_line=start + 1)
+
+        shard.make([self.folder / PARTS / TRANSLATIONS], inputs, translate)
+        done = f"shard {shard.index} of {shard.count}, {count_of(end - start, 'line')}, is complete"
+        return f"{done}; when all are, the same command without --shard makes the pairs"
+
+    def _begin(self, inputs: Json) -> None:
+        """Make the folder of translations, anew if there are some of other inputs."""
+        parts = self.folder / PARTS
+        begun = parts / "inputs.json"
+        existing = [path for path in (self.folder / name for name in FILES) if path.exists()]
+        if existing and not (is_record(self.folder / RECORD) or is_record(begun)):
+            raise UsageError(f"{existing[0]}: exists, and is not synthetic text of mtkit; name another folder for it")
+
+        def begin() -> None:
+            with translate_write_errors(parts):
+                shutil.rmtree(parts, ignore_errors=True)
+                parts.mkdir()
+            write_record(begun, inputs)
+
+        make_once(parts, lambda: is_record(begun) and read_record(begun, remedy=_REMEDY) == inputs, begin)
+
+    def _translate(
+        self, teacher: AnyTeacher, lines: Iterable[str], output: Path, form: Format, first_line: int = 1
+    ) -> None:
         """Translate lines into a file of `parts`, unless it is done; continue what was begun with the same inputs."""
         if output.is_file():
             return
@@ -152,6 +179,7 @@ class SyntheticText:
             [(output, form)],
             header={},
             resume=True,
+            first_line=first_line,
             reports=self.reports if teacher is self.teacher else (),
             num_workers=num_workers,
             flush_every=flush_every,

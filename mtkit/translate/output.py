@@ -99,6 +99,7 @@ def translate_to_file(
     *,
     header: Mapping[str, Any],
     resume: bool = False,
+    first_line: int = 1,
     reports: Sequence[Callable[[Translation], None]] = (),
     num_workers: int = 1,
     flush_every: int | None = None,
@@ -112,6 +113,7 @@ def translate_to_file(
         destinations: where and how translations are written; those that are files become complete together.
         header: the settings that the translations depend on; see `open_part_file`.
         resume: continue FILE.part of the first file; ignored if there is none.
+        first_line: number of the first of the lines.
         reports: called with each translation once it is written.
         num_workers: worker processes; 1 translates in this process.
         flush_every: number of lines after which translations appear.
@@ -123,11 +125,10 @@ def translate_to_file(
         UsageError: FILE.part is a link, a folder, a device or a pipe.
         ReadWriteError: the output cannot be written.
     """
-    windows = HashedWindows(iter(lines), window_options(num_workers, flush_every, cluster))
+    windows = HashedWindows(iter(lines), window_options(num_workers, flush_every, cluster), first_line - 1)
     files = [(path, text) for path, text in destinations if path is not None and not is_stream(path)]
     with ExitStack() as stack:
         part: PartFile | None = None
-        first = 1
         if files:
             path, *beside = [path for path, _ in files]
             part = stack.enter_context(open_part_file(path, header, beside=beside, resume=resume))
@@ -138,9 +139,9 @@ def translate_to_file(
         ]
         if part is not None:
             windows.skip(part)
-            first = part.resumed.lines + 1
+            first_line += part.resumed.lines
         translate = stack.enter_context(translator_pool(load, num_workers, flush_every=flush_every, cluster=cluster))
-        for translation in translate(windows.lines(), first=first):
+        for translation in translate(windows.lines(), first=first_line):
             source = windows.waiting.pop(translation.line)
             streamed = [(stream, text(translation, source)) for stream, text in streams]
             for stream, line in ((stream, line) for stream, line in streamed if line is not None):
@@ -163,13 +164,13 @@ class HashedWindows:
         ends: for each window that was read, the number of its last line and the hash of all lines up to it.
     """
 
-    def __init__(self, lines: Iterator[Line], options: TranslationOptions) -> None:
-        """Take all lines, and the settings that `Translator.translate` will read its windows with."""
+    def __init__(self, lines: Iterator[Line], options: TranslationOptions, before: int = 0) -> None:
+        """Take all lines, the settings that `Translator.translate` will read its windows with, and the lines before."""
         self.waiting: dict[int, Line] = {}
         self.ends: dict[int, str] = {}
         self._lines = lines
         self._options = options
-        self._num_lines = 0
+        self._num_lines = self._before = before
         self._hash = hashlib.sha256()
 
     def skip(self, part: PartFile) -> None:
@@ -181,8 +182,8 @@ class HashedWindows:
         count = part.resumed.lines
         for line in itertools.islice(self._lines, count):
             self._add(line)
-        if self._num_lines < count:
-            problem = f"has translations of {count} lines, but the input has {self._num_lines}"
+        if self._num_lines - self._before < count:
+            problem = f"has translations of {count} lines, but the input has {self._num_lines - self._before}"
         elif count and self._hash.hexdigest() != part.resumed.sources:
             problem = f"has translations of other lines than the first {count} of the input"
         else:

@@ -1,15 +1,15 @@
 """Workers on the machines of a Ray cluster (Moritz et al. 2018, https://arxiv.org/abs/1712.05889).
 
-Each worker is an actor with one thread that loads the translator from the same path as here. Ray starts a lost worker
-again, on another machine if need be, and repeats the chunk of lines that it had; lines go out in order from this
-process alone, so that each is written once.
+Each worker of a translation is an actor with one thread that loads the translator from the same path as here. Ray
+starts a lost worker again, on another machine if need be, and repeats the chunk of lines that it had; lines go out in
+order from this process alone, so that each is written once.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,26 @@ class RayCluster:
         """Workers on the cluster; errors as RayPool."""
         return RayPool(load, self, flush_every=flush_every)
 
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """`function` of each item, in their order, computed by the cluster; errors as RayPool, and those of it.
+
+        The work of a lost worker is done again, by another one.
+        """
+        ray = _join(self)
+        try:
+            task = ray.remote(num_cpus=1, max_retries=RETRIES)(_answer)
+            shared = ray.put(function)
+            for future in [task.remote(shared, item) for item in items]:
+                try:
+                    results, error = ray.get(future)
+                except ray.exceptions.RayError as lost:
+                    raise _lost_error(lost) from lost
+                if error is not None:
+                    raise error
+                yield from results
+        finally:
+            ray.shutdown()
+
 
 class RayPool(Pool[int]):
     """A pool of workers on a cluster: `with RayPool(load, RayCluster("10.0.0.1:6379")) as pool: ...`."""
@@ -57,21 +77,7 @@ class RayPool(Pool[int]):
             MissingExtraError: Ray is not installed.
             ReadWriteError: there is no cluster at the address.
         """
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray reports statistics to its makers otherwise
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-        with require_extra("ray", "ray"):
-            import ray
-        self._ray = ray
-        options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
-        if cluster.address is None:
-            options |= {"address": "local", "_node_ip_address": "127.0.0.1"}  # ports on this machine alone
-        else:
-            options = {"address": cluster.address, "log_to_driver": False, "logging_level": "ERROR"}
-            _require_cluster(cluster.address)
-        try:
-            ray.init(**options)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            raise ReadWriteError(f"Ray does not start: {_first_line(error)}") from error
+        self._ray = ray = _join(cluster)
         count = cluster.num_workers or int(ray.cluster_resources().get("CPU", 1))
         super().__init__(count, flush_every)
         actor = ray.remote(num_cpus=1, max_restarts=RETRIES, max_task_retries=RETRIES)(_Worker)
@@ -97,11 +103,32 @@ class RayPool(Pool[int]):
         try:
             result: WorkerResult = self._ray.get(self._futures.pop(worker))
         except self._ray.exceptions.RayError as error:
-            reason = _first_line(error)
-            return [], ReadWriteError(
-                f"a worker of the cluster was lost {RETRIES + 1} times with the same lines: {reason}"
-            )
+            return [], _lost_error(error)
         return result
+
+
+def _join(cluster: RayCluster) -> Any:
+    """Ray itself, in the cluster; errors as RayPool."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # Ray reports statistics to its makers otherwise
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    with require_extra("ray", "ray"):
+        import ray
+    options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    if cluster.address is None:
+        options |= {"address": "local", "_node_ip_address": "127.0.0.1"}  # ports on this machine alone
+    else:
+        options = {"address": cluster.address, "log_to_driver": False, "logging_level": "ERROR"}
+        _require_cluster(cluster.address)
+    try:
+        ray.init(**options)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        raise ReadWriteError(f"Ray does not start: {_first_line(error)}") from error
+    return ray
+
+
+def _answer(function: Callable[[Any], Any], item: Any) -> tuple[list[Any], Exception | None]:
+    set_num_threads(1)
+    return collect_until_error(function(item) for _ in range(1))
 
 
 def _require_cluster(address: str) -> None:
@@ -118,6 +145,11 @@ def _require_cluster(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise ReadWriteError(f"--address {address}: no cluster of Ray: {error}; ray start --head begins one") from error
+
+
+def _lost_error(error: Exception) -> ReadWriteError:
+    what = f"a worker of the cluster was lost {RETRIES + 1} times with the same lines"
+    return ReadWriteError(f"{what}: {_first_line(error)}")
 
 
 def _first_line(error: Exception) -> str:

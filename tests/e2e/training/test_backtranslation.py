@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -74,6 +77,28 @@ def test_an_interrupted_command_continues(tmp_path: Path, monkeypatch: pytest.Mo
     assert run(text, "-o", out, "--teacher-command", command) == 0
     assert len(lines(calls)) == 4  # the first window is not translated again
     assert lines(out / "source.txt") == [f"der line {number}" for number in range(9000)]
+
+
+def test_shards_make_the_pairs_of_one_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, out, calls = tmp_path / "mono.de", tmp_path / "out", tmp_path / "calls"
+    text.write_text("".join("\n" if number % 7 == 3 else f"the line {number}\n" for number in range(9000)))
+    assert run(text, "-o", tmp_path / "one", "--teacher-command", SWAP, "--noise") == 0
+    command = f"test -e {calls} || {{ touch {calls}; kill -9 $PPID; }}; {SWAP}"  # ends mtkit once
+    words = [text, "-o", out, "--teacher-command", command, "--noise"]
+    killed = subprocess.run([sys.executable, "-m", "mtkit", "backtranslate", *map(str, words), "--shard", "2/3"])
+    assert killed.returncode == -signal.SIGKILL
+    assert run(*words, "--shard", "2/3") == 0
+    parts = [path for path in (out / "parts").iterdir() if "shard-2" in path.name]
+    before = {path: path.stat().st_mtime_ns for path in parts}
+    assert run(*words) == 2
+    assert "1 of 3 shards are complete; missing: --shard 1/3, 3/3" in capsys.readouterr().err
+    for index in (1, 2, 3):
+        assert run(*words, "--shard", f"{index}/3") == 0
+    assert {path: path.stat().st_mtime_ns for path in parts} == before
+    assert run(*words) == 0
+    for name in ("source.txt", "target.txt", "rejected.jsonl"):
+        assert (out / name).read_bytes() == (tmp_path / "one" / name).read_bytes()
+    assert not (out / "parts").exists()
 
 
 def test_pairs_that_do_not_come_back_are_left_out(text: Path, tmp_path: Path) -> None:

@@ -336,3 +336,34 @@ def test_questions_at_the_terminal(terminal: tuple[int, subprocess.Popen[bytes]]
     assert shown()[-1] == translation
     os.write(ours, b"\x04")
     assert process.wait() == 0
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--jsonl", "--flags", "flags.jsonl"], ["--n-best", "2", "--n-best-format", "moses"]]
+)
+def test_shards_are_joined_to_the_lines_of_one_command(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("".join(f"{line} {number}\n" if line else "\n" for number, line in enumerate(LINES * 3)))
+    command = ["translate", str(model), "text", *words]
+    assert entry.execute([*command, "-o", "one"]) == 0
+    expected = {"hyp": Path("one").read_bytes()}
+    if "--flags" in words:
+        expected["flags.jsonl"] = Path("flags.jsonl").read_bytes()
+        Path("flags.jsonl").unlink()
+    for index in (3, 1, 4, 2):
+        assert entry.execute([*command, "-o", "hyp", "--shard", f"{index}/4"]) == 0
+    made = Path("hyp.shard-2-of-4").stat().st_ino
+    capsys.readouterr()
+    assert entry.execute([*command, "-o", "hyp", "--shard", "2/4"]) == 0
+    assert "hyp.shard-2-of-4: complete already" in capsys.readouterr().err
+    assert Path("hyp.shard-2-of-4").stat().st_ino == made
+    assert entry.execute(["merge", "hyp"]) == 0
+    assert capsys.readouterr().out == "".join(f"{name}\n" for name in expected)
+    assert {name: Path(name).read_bytes() for name in expected} == expected
+    Path("text").write_text("other\n")
+    assert entry.execute([*command, "-o", "hyp", "--shard", "2/4"]) == 0
+    assert entry.execute(["merge", "hyp"]) == 65
+    for bad in (["text", "--shard", "1/2"], ["-", "-o", "x", "--shard", "1/2"], ["text", "-o", "x", "--shard", "3/2"]):
+        assert entry.execute(["translate", str(model), *bad]) == 2

@@ -34,7 +34,10 @@ from mtkit.corpus.lenient_reading import ParallelInput
 from mtkit.corpus.near_match import HeldOutText
 from mtkit.corpus.text_check import TextCheck
 from mtkit.errors import DataError, MtkitError, ReadWriteError, UsageError
+from mtkit.io.shards import Shard
+from mtkit.pipeline import clean_text
 from mtkit.pipeline.clean_text import clean_files
+from mtkit.translate.ray_pool import RayCluster
 from tests.toy.sampling import seeds
 from tests.unit.corpus.test_text_check import LINES, encoded, french, passage
 
@@ -291,6 +294,82 @@ def test_bad_input_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "clean" / "mine").touch()
     assert "clean: exists; delete it, or name another folder with -o" in refusal(tmp_path, UsageError)
     assert [path.name for path in (tmp_path / "clean").iterdir()] == ["mine"]
+
+
+class Cluster:
+    """A cluster whose workers get copies of everything, and finish in any order."""
+
+    def map(self, function: Any, items: Any) -> Any:
+        cloudpickle = pytest.importorskip("cloudpickle")
+        return (cloudpickle.loads(cloudpickle.dumps(function))(item) for item in items)
+
+
+def folder_bytes(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("kind", ["lines", "document"])
+@pytest.mark.parametrize("seed", seeds(1, 5))
+def test_shards_and_clusters_clean_as_one_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, kind: str
+) -> None:
+    rng = random.Random(seed)
+    pairs = [(src.encode(), tgt.encode()) for src, tgt in zip(*LINES["train"], strict=True)]
+    for fault in FAULTS.values():
+        for _ in range(6):
+            row = rng.randrange(len(pairs))
+            pairs.insert(row, fault(rng, *(side.decode() for side in pairs[row])))
+    if kind == "lines":
+        text = write(tmp_path, pairs)
+    else:
+        text = (tmp_path / "a.tsv",)
+        rows = [[side.decode(errors="replace").replace("\0", "").strip("\r") for side in pair] for pair in pairs]
+        text[0].write_text("".join(f"{src}\t{tgt}\n" for src, tgt in rows), newline="\n")
+    langs = ("en", "de")
+    clean_files(text, langs, [], tmp_path / "whole", lambda note: None)
+    expected = folder_bytes(tmp_path / "whole")
+    count = rng.randint(2, 6)
+    for index in rng.sample(range(1, count + 1), count):
+        if list(tmp_path.glob("*.shard-*")):
+            with pytest.raises(UsageError, match="missing: --shard"):
+                clean_files(text, langs, [], tmp_path / "parts", lambda note: None)
+        division = clean_text.Division(Shard(index, count))
+        assert clean_files(text, langs, [], tmp_path / "parts", lambda note: None, division=division) is None
+    clean_files(text, langs, [], tmp_path / "parts", lambda note: None)
+    assert folder_bytes(tmp_path / "parts") == expected
+    monkeypatch.setattr(clean_text, "SHARD_PAIRS", 200)
+    division = clean_text.Division(cluster=Cluster())  # type: ignore[arg-type]
+    clean_files(text, langs, [], tmp_path / "ray", lambda note: None, division=division)
+    assert folder_bytes(tmp_path / "ray") == expected
+    assert not list(tmp_path.glob("*.shard-*"))
+
+
+@pytest.mark.whole
+def test_a_cluster_on_this_machine_cleans_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    text = write(tmp_path, [(src.encode(), tgt.encode()) for src, tgt in zip(*LINES["train"], strict=True)])
+    clean_files(text, (None, None), [], tmp_path / "whole", lambda note: None)
+    monkeypatch.setattr(clean_text, "SHARD_PAIRS", 300)
+    save, done = clean_text._save, list[str]()
+
+    def stop(faults: Any, files: list[Path]) -> None:
+        if len(done) == 2:
+            monkeypatch.setattr(clean_text, "_save", keep)
+            raise KeyboardInterrupt
+        keep(faults, files)
+
+    def keep(faults: Any, files: list[Path]) -> None:
+        save(faults, files)
+        done.append(files[0].name)
+
+    monkeypatch.setattr(clean_text, "_save", stop)
+    division = clean_text.Division(cluster=RayCluster(None, 2))
+    with pytest.raises(KeyboardInterrupt):
+        clean_files(text, (None, None), [], tmp_path / "clean", lambda note: None, division=division)
+    clean_files(text, (None, None), [], tmp_path / "clean", lambda note: None, division=division)
+    assert len(done) == len(set(done))
+    assert folder_bytes(tmp_path / "clean") == folder_bytes(tmp_path / "whole")
+    assert not list(tmp_path.glob("*.shard-*"))
 
 
 def test_a_file_that_changes_between_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

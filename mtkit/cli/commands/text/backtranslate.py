@@ -17,6 +17,7 @@ from mtkit.cli.commands.translation.options import (
     SearchOptions,
     Seed,
     Settings,
+    ShardOption,
     ray_cluster,
 )
 from mtkit.cli.options import (
@@ -94,6 +95,7 @@ def backtranslate(
     workers: Workers = None,
     engine: EngineOption = "local",
     address: Address = None,
+    shard: ShardOption = None,
 ) -> None:
     """Make training pairs from text in one language.
 
@@ -180,8 +182,13 @@ def backtranslate(
             cluster=cluster,
             reports=[progress.add],
         )
-        sentence = "unchanged" if synthetic.is_current() else synthetic.make()
+        if synthetic.is_current():
+            sentence = "unchanged"
+        else:
+            sentence = synthetic.make() if shard is None else synthetic.make_shard(shard)
     print_notes([sentence])
+    if shard is not None:
+        return
     pair = json.dumps({"src": str(output / SOURCE), "tgt": str(output / TARGET)}, ensure_ascii=False)
     print_results([], notes=[f"to train on it, add to corpus.train: {pair}"])
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
+    from mtkit.io.shards import Shard
     from mtkit.translate.lines import Line
     from mtkit.translate.output import Destination
     from mtkit.translate.ray_pool import RayCluster
@@ -305,6 +306,18 @@ EngineOption = Annotated[
 Address = Annotated[
     str | None,
     typer.Option("--address", metavar="HOST:PORT", help="Of --engine ray (default: a cluster on this machine alone)."),
+]
+
+
+def _shard(text: str) -> Shard:
+    from mtkit.io.shards import Shard
+
+    return Shard.parse(text)
+
+
+ShardOption = Annotated[
+    Any,
+    typer.Option("--shard", metavar="I/N", parser=_shard, help="Only part I of N of the lines (docs/distributed.md)."),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ from mtkit.cli.commands.translation.options import (
     SearchOptions,
     Seed,
     Settings,
+    ShardOption,
     SourceFile,
     SourceOptions,
     SplitSentences,
@@ -68,6 +70,7 @@ from mtkit.errors import UsageError
 
 if TYPE_CHECKING:
     from mtkit.documents.translate import DocumentReport
+    from mtkit.io.shards import Shard
     from mtkit.text.source_prefix import SourcePrefix
     from mtkit.translate.load import TranslatorSpec
     from mtkit.translate.output import FlagSummary
@@ -120,6 +123,7 @@ def translate(
     workers: Workers = None,
     engine: EngineOption = "local",
     address: Address = None,
+    shard: ShardOption = None,
 ) -> None:
     """Translate text, line by line, or a document.
 
@@ -194,6 +198,7 @@ def translate(
             "--resume": resume,
             "--constraints": constraints,
             "--target-prefix": target_prefix,
+            "--shard": shard,
         }
         document_output = _output_of_document(file, output, [name for name, value in of_lines.items() if value])
     else:
@@ -248,8 +253,17 @@ def translate(
         notify(report.sentence())
         flagged = flag_note(report)
     else:
+        if shard is not None and (output is None or str(file) == "-"):
+            raise UsageError("translate: --shard: counts the lines of FILE and writes -o FILE; name both")
         _translate_lines(
-            translator, adapters, source, writing, summary=summary, num_workers=num_workers, cluster=cluster
+            translator,
+            adapters,
+            source,
+            writing,
+            summary=summary,
+            num_workers=num_workers,
+            cluster=cluster,
+            shard=shard,
         )
         flagged = summary.sentence()
         if flagged is not None and flags is None:
@@ -348,10 +362,13 @@ def _translate_lines(
     summary: FlagSummary,
     num_workers: int,
     cluster: Cluster | None,
+    shard: Shard | None,
 ) -> None:
-    """Translate a text line by line; at a terminal it also answers questions."""
+    """Translate a text line by line, or a shard of it; at a terminal it also answers questions."""
     from mtkit.cli.input import Dialogue, is_interactive
-    from mtkit.io.files import hash_files
+    from mtkit.cli.printing import print_notes
+    from mtkit.io.files import hash_file, hash_files
+    from mtkit.text.lines import count_lines
     from mtkit.translate.load import AdaptedTranslators
     from mtkit.translate.output import translate_to_file
 
@@ -365,15 +382,29 @@ def _translate_lines(
     if writing.files:
         named = {name: hash_files(folder) for name, folder in adapters.items()}
         header = {**translator.settings(), "adapters": named, "form": writing.form}
+    places = list(writing.destinations())
     with writing.reports(source.file) as reports:
-        translate_to_file(
-            load,
-            lines,
-            list(writing.destinations()),
-            header=header,
-            resume=writing.resume,
-            reports=[summary.add, dialogue.add, *reports],
-            num_workers=num_workers,
-            flush_every=translator.options.flush_every,
-            cluster=cluster,
-        )
+
+        def write(files: Sequence[Path | None], start: int = 0, end: int | None = None) -> None:
+            translate_to_file(
+                load,
+                islice(lines, start, end),
+                [(file, form) for file, (_, form) in zip(files, places, strict=True)],
+                header=header,
+                resume=writing.resume,
+                first_line=start + 1,
+                reports=[summary.add, dialogue.add, *reports],
+                num_workers=num_workers,
+                flush_every=translator.options.flush_every,
+                cluster=cluster,
+            )
+
+        if shard is None:
+            write([file for file, _ in places])
+            return
+        given = [path for path in (source.file, source.constraints) if path is not None]
+        inputs = {**header, "target_prefix": source.target_prefix, "text": [hash_file(path) for path in given]}
+        bounds = shard.bounds(count_lines(source.file))
+        outputs = [file for file, _ in places if file is not None]
+        if not shard.make(outputs, inputs, lambda files: write(files, *bounds)):
+            print_notes([f"{shard.of(outputs[0])}: complete already"])
