@@ -132,13 +132,12 @@ def find_faults(text: ParallelInput, filters: Mapping[int, Filter], bounds: tupl
     found, first, counts = [], list[tuple[int, int, int, str]](), dict.fromkeys(filters, 0)
     for block in _blocks(text, *bounds):
         faults = np.zeros(len(block), dtype=np.uint32)
-        for index, each in filters.items():
+        for index, fault in ((index, fault) for index, each in filters.items() for fault in each.find(block)):
             bit = np.uint32(1 << index)
-            for fault in each.find(block):
-                if counts[index] < NUM_PLACES and not faults[fault.row] & bit:
-                    first.append((index, int(block.numbers[fault.row]), fault.side, fault.detail))
-                    counts[index] += 1
-                faults[fault.row] |= bit
+            if counts[index] < NUM_PLACES and not faults[fault.row] & bit:
+                first.append((index, int(block.numbers[fault.row]), fault.side, fault.detail))
+                counts[index] += 1
+            faults[fault.row] |= bit
         found.append(faults)
     return ShardFaults(np.concatenate([np.zeros(0, dtype=np.uint32), *found]), first)
 

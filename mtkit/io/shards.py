@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 from mtkit.display import printable
 from mtkit.errors import DataError, MissingInputError, UsageError
@@ -132,6 +132,10 @@ def merge_shards(path: Path) -> list[Path]:
             outputs.append(path.parent / (match["name"] if match is not None else names[0]))
             file = stack.enter_context(stack.enter_context(write_atomically(outputs[-1])).open("wb"))
             for name in names:
-                with translate_read_errors(path.parent / name), (path.parent / name).open("rb") as part:
-                    shutil.copyfileobj(part, file)
+                _append(path.parent / name, file)
     return outputs
+
+
+def _append(part: Path, file: IO[bytes]) -> None:
+    with translate_read_errors(part), part.open("rb") as content:
+        shutil.copyfileobj(content, file)

@@ -147,7 +147,7 @@ class SyntheticText:
         return f"{done}; when all are, the same command without --shard makes the pairs"
 
     def _begin(self, inputs: Json) -> None:
-        """Make the folder of translations, anew if there are some of other inputs."""
+        """Make the folder of translations; those of other inputs in it are deleted."""
         parts = self.folder / PARTS
         begun = parts / "inputs.json"
         existing = [path for path in (self.folder / name for name in FILES) if path.exists()]
