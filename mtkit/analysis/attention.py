@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -30,7 +30,6 @@ from mtkit.errors import DataError, UsageError
 from mtkit.model_folder.config_file import LEXICON
 from mtkit.model_folder.folder import LoadedModel, read_model
 from mtkit.models.interface import TranslationModel
-from mtkit.models.transformer.config import TransformerConfig
 from mtkit.translate.alignment import word_links, words_of
 from mtkit.translate.reference_text import ReferenceText, batches, prefix_ids
 
@@ -179,20 +178,30 @@ def analyse_attention(model: Path, text: ReferenceText, alignments: Path | None 
     """
     loaded = read_model(model)
     name, reference = _reference(loaded, text, alignments)
-    aligner = _Aligner(loaded, text, reference)
-    if isinstance(loaded.metadata.model, TransformerConfig):
-        rows = _rows_of_heads(loaded, text, aligner)
-    elif loaded.metadata.model.has_attention:
-        sums = HeadSums(is_self_attention=False)  # of the attention that decoding returns
-        for batch in batches(loaded, text):
-            with torch.inference_mode():
-                weights = forced_attention(loaded.model, batch)[:, None]  # [B, 1, T, S]
-            sums.add(weights, batch.target.real)
-            aligner.add("decoder", weights, batch)
-        rows = _rows("decoder", sums, None, aligner)
-    else:
+    if not loaded.metadata.model.has_attention:
         raise UsageError(f"{model}: a model of kind {loaded.metadata.model.kind} has no attention over the source")
+    aligner, sums = _Aligner(loaded, text, reference), dict[str, HeadSums]()
+    for batch in batches(loaded, text):
+        for module, weights in _weights(loaded, batch).items():
+            is_self, by_head = is_self_attention(module), weights  # [B, H, T, S]
+            if not is_self:
+                by_head = torch.cat([weights, weights.mean(1, keepdim=True)], 1) if weights.size(1) > 1 else weights
+                aligner.add(module, by_head, batch)
+            sums.setdefault(module, HeadSums(is_self_attention=is_self)).add(by_head, real_queries(module, batch))
+    has_heads = loaded.metadata.model.has_attention_of_all_steps
+    importance = head_importance(loaded.model, batches(loaded, text)) if has_heads else {}
+    rows = [row for module, each in sums.items() for row in _rows(module, each, importance.get(module), aligner)]
     return AttentionReport(rows, len(text.src), name)
+
+
+@torch.inference_mode()
+def _weights(loaded: LoadedModel, batch: Batch) -> Mapping[str, Tensor]:
+    """Weights [B, H, T, S] of all modules of a Transformer; of other models one head, which decoding returns."""
+    if not loaded.metadata.model.has_attention_of_all_steps:
+        return {"cross_attention": forced_attention(loaded.model, batch)[:, None]}
+    with recorded_attention(loaded.model) as weights:
+        loaded.model.decode_states(batch.source, batch.target)
+    return weights
 
 
 def _reference(
@@ -254,29 +263,6 @@ class _Aligner:
     def error_rate(self, module: str, head: int) -> float | None:
         """Of all batches; None without a reference."""
         return self._errors[module][head].error_rate if self._reference is not None else None
-
-
-def _rows_of_heads(loaded: LoadedModel, text: ReferenceText, aligner: _Aligner) -> list[HeadRow]:
-    sums: dict[str, HeadSums] = {}
-    for batch, weights in _attention(loaded, text):
-        for name, of_module in weights.items():
-            by_head, is_self = of_module, is_self_attention(name)  # [B, H, T, S]
-            if not is_self and of_module.size(1) > 1:
-                by_head = torch.cat([of_module, of_module.mean(1, keepdim=True)], 1)  # [B, H + 1, T, S]
-            sums.setdefault(name, HeadSums(is_self_attention=is_self)).add(by_head, real_queries(name, batch))
-            if not is_self:
-                aligner.add(name, by_head, batch)
-    importance = head_importance(loaded.model, batches(loaded, text))
-    return [row for name, each in sums.items() for row in _rows(name, each, importance.get(name), aligner)]
-
-
-def _attention(loaded: LoadedModel, text: ReferenceText) -> Iterator[tuple[Batch, Mapping[str, Tensor]]]:
-    """Weights of all modules for each batch."""
-    with recorded_attention(loaded.model) as weights:
-        for batch in batches(loaded, text):
-            with torch.inference_mode():
-                loaded.model.decode_states(batch.source, batch.target)
-            yield batch, weights
 
 
 def _rows(name: str, sums: HeadSums, importance: Tensor | None, aligner: _Aligner) -> list[HeadRow]:

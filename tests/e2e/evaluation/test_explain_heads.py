@@ -91,12 +91,18 @@ def test_reference_alignments_of_a_file_are_by_word(toy_model, tmp_path, capsys)
     assert "alignments:1: 0-9: the pair has 3 source and 2 target words" in err
 
 
-def test_a_recurrent_decoder_has_one_row(toy_model, text, capsys) -> None:
+def test_a_recurrent_decoder_has_one_row(toy_model, text, tmp_path, capsys) -> None:
     model = toy_model(AttentionRNNConfig(d_model=8, d_embed=8, d_attention=8))
     code, table, err = run(capsys, "explain", model, "--src", text, "--ref", text, "--format", "markdown")
     assert code == 0, err
     ((module, head, *_, aer),) = cells(table)
-    assert (module, head, aer) == ("decoder", "0", "")
+    assert (module, head, aer) == ("cross_attention", "0", "")
+    for name in ("src", "ref"):
+        (tmp_path / name).write_text("the dog\n")
+    (tmp_path / "alignments").write_text("0?0 0?1 1?0 1?1\n")
+    words = ["--src", tmp_path / "src", "--ref", tmp_path / "ref", "--alignments", tmp_path / "alignments"]
+    code, table, err = run(capsys, "explain", model, *words, "--format", "markdown")
+    assert (code, cells(table)[0][8]) == (0, "0.000"), err
 
 
 def test_refusals(toy_model, text, tmp_path, capsys) -> None:
