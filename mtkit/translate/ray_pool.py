@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from mtkit.display import printable
@@ -47,14 +49,17 @@ class RayCluster:
         ray = _join(self)
         try:
             task = ray.remote(num_cpus=1, max_retries=RETRIES)(_answer)
-            shared = ray.put(function)
-            for future in [task.remote(shared, item) for item in items]:
+            shared, rest = ray.put(function), iter(items)
+            count = self.num_workers or 2 * int(ray.cluster_resources().get("CPU", 1))
+            futures = deque(task.remote(shared, item) for item in islice(rest, count))
+            while futures:
                 try:
-                    results, error = ray.get(future)
+                    results, error = ray.get(futures.popleft())
                 except ray.exceptions.RayError as lost:
                     raise _lost_error(lost) from lost
                 if error is not None:
                     raise error
+                futures.extend(task.remote(shared, item) for item in islice(rest, 1))
                 yield from results
         finally:
             ray.shutdown()

@@ -43,6 +43,14 @@ class Capitals:
             yield Translation(line=number, hyp=line.upper())
 
 
+def square(folder: Path, number: int) -> int:
+    """The square; for 3 the process ends, the first time."""
+    if number == 3 and not (mark := folder / "mark").exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * number
+
+
 class LostError(Exception):
     pass
 
@@ -150,3 +158,5 @@ def test_a_cluster_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (tmp_path / "die once").exists()
     with pytest.raises(ReadWriteError, match="lost 4 times with the same lines"):
         translated(load, [*LINES[:20], "die", *LINES[20:]], RayCluster(None, 2))
+    assert list(RayCluster(None, 2).map(partial(square, tmp_path), range(8))) == [n * n for n in range(8)]
+    assert (tmp_path / "mark").exists()
