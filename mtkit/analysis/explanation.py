@@ -348,7 +348,9 @@ class Explainer:
             embedded.append(output.detach().requires_grad_())
             return embedded[0]
 
-        handle = loaded.model.get_submodule("src_embedding.table").register_forward_hook(keep)
+        # the source is embedded first, by the first table or by one that both sides share
+        table = next(each for each in loaded.model.modules() if isinstance(each, torch.nn.Embedding))
+        handle = table.register_forward_hook(keep)
         try:
             for batch in batches(loaded, ReferenceText([sentence] * num_tokens, [text] * num_tokens, self.prefix)):
                 embedded.clear()

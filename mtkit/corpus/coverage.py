@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import safetensors.numpy
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 
 from mtkit.corpus.ibm_model1 import REMEDY, Lexicon, learn_lexicon
 from mtkit.corpus.order.ragged import Ragged
 from mtkit.corpus.store import SIDES, Store
 from mtkit.errors import DamagedError
-from mtkit.io.files import read_file
+from mtkit.io.safetensors_file import map_tensors
 from mtkit.text.normalise import SPACE_MARK
 from mtkit.text.spans import is_spaced
 from mtkit.text.subword.tokenizer import Tokenizer
@@ -214,7 +212,7 @@ class WordCoverage:
         if not path.is_file():
             return None
         try:
-            columns = safetensors.numpy.load(read_file(path))
+            _, columns = map_tensors(path)
             if not any(name.startswith(PREFIX) for name in columns):
                 return None
             get = {name.removeprefix(PREFIX): value for name, value in columns.items() if name.startswith(PREFIX)}
@@ -227,7 +225,7 @@ class WordCoverage:
                 float(get["length_ratio"][0]),
                 (Regression.of(get, "src"), Regression.of(get, "tgt")),
             )
-        except (SafetensorError, KeyError, IndexError) as error:
+        except (ValueError, KeyError, IndexError) as error:
             raise DamagedError(f"{path}: damaged: its columns of coverage cannot be read", REMEDY) from error
         if not coverage._is_consistent(get, vocab_sizes):
             raise DamagedError(f"{path}: damaged: its columns of coverage contradict each other", REMEDY)

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import safetensors.numpy
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 
 from mtkit.corpus.order.ragged import Ragged, lengths_to_offsets
 from mtkit.corpus.store import SIDES, Store
 from mtkit.errors import DamagedError
-from mtkit.io.files import read_file, write_bytes
+from mtkit.io.files import write_bytes
+from mtkit.io.safetensors_file import map_tensors
 from mtkit.text.subword.tokenizer import Side
 
 ITERATIONS = 4  # of expectation maximisation; the lists hardly change after these
@@ -68,6 +67,8 @@ class Lexicon:
             "targets": self.targets.flat,
             **(more or {}),
         }
+        import safetensors.numpy  # translation reads the file without it
+
         write_bytes(path, safetensors.numpy.save(columns))
 
     @classmethod
@@ -78,12 +79,11 @@ class Lexicon:
             MissingInputError, ReadWriteError: as `files.translate_read_errors`.
             DamagedError: the file is damaged.
         """
-        content = read_file(path)
         try:
-            columns = safetensors.numpy.load(content)
+            _, columns = map_tensors(path)
             ids, offsets = columns["targets"], columns["offsets"]
             probabilities, frequent = columns["probabilities"], columns["frequent"]
-        except (SafetensorError, KeyError) as error:
+        except (ValueError, KeyError) as error:
             raise DamagedError(f"{path}: damaged: not a lexicon", REMEDY) from error
         types = [f"{each.dtype}{each.ndim}" for each in (offsets, ids, probabilities, frequent)]
         is_consistent = (  # all indices exist

@@ -20,7 +20,7 @@ from mtkit.errors import DataError, MissingInputError, RecipeError, require_extr
 from mtkit.importers.torch_file import read_torch_file
 from mtkit.io.files import read_file
 from mtkit.io.json_text import parse_json
-from mtkit.model_folder.safetensors_file import map_tensors
+from mtkit.io.safetensors_file import map_tensors
 from mtkit.recipe.yaml_reader import read_yaml
 
 GENERATION, TOKENIZER_SETTINGS = "generation_config.json", "tokenizer_config.json"

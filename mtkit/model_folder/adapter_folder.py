@@ -23,8 +23,8 @@ from mtkit.errors import DataError, MissingInputError
 from mtkit.inference.packing import as_float32
 from mtkit.io.files import atomic_folder, read_file, write_text
 from mtkit.io.json_text import parse_json
+from mtkit.io.safetensors_file import Arrays, map_tensors
 from mtkit.model_folder.foreign_names import Part, foreign_parts
-from mtkit.model_folder.safetensors_file import Arrays, map_tensors
 from mtkit.recipe.type_hints import misfit
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from mtkit.inference.packed_model import transformer_weights
 from mtkit.inference.support import unsupported_model_key
 from mtkit.io.files import atomic_folder, hash_file, require_utf8_name, translate_read_errors, write_bytes, write_text
 from mtkit.io.finite import check_finite
+from mtkit.io.safetensors_file import Arrays, unmap
 from mtkit.model_folder.adapter_folder import read_adapter
 from mtkit.model_folder.config_file import (
     CONFIG,
@@ -45,7 +46,6 @@ from mtkit.model_folder.config_file import (
     verified,
     write_config,
 )
-from mtkit.model_folder.safetensors_file import Arrays, unmap
 from mtkit.model_folder.weights_file import Storage, StoredWeights, TensorType, quantise_tensors, read_weights
 from mtkit.models.config import ModelConfig
 from mtkit.recipe import schema

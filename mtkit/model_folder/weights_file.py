@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from mtkit.errors import DamagedError, DataError
 from mtkit.inference.packing import as_float32
-from mtkit.model_folder.safetensors_file import map_tensors
+from mtkit.io.safetensors_file import map_tensors
 from mtkit.models.mismatches import first_of, shape_mismatches
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mtkit.corpus.config import PairDocument
 from mtkit.errors import DamagedError, MissingInputError, RecipeError
 from mtkit.io.files import hash_file, require_regular_file, require_utf8_name, translate_write_errors
 from mtkit.io.lock import RunLock, clean_up_folder
@@ -172,7 +173,8 @@ def _restore_report(run: Run) -> None:
         return
     end = last_event(folder.log, "end", finished=True)
     if end is not None:
-        run.update_record(folder.report, {"train": training_summary(end, run.recipe.training.precision)})
+        summary = training_summary(end, run.recipe.training.precision)
+        run.update_record(folder.report, {"train": summary, "texts": text_sources(run)})
         run.notify("report", f"training statistics in {folder.report.name} made again from {folder.log.name}")
 
 
@@ -184,6 +186,18 @@ def training_summary(end: Mapping[str, Any], precision: str) -> Json:
     """
     keys = ("seconds", "tokens_per_second", "reason", "best_update", "numerics")
     return {"updates": end["update"], **{key: end[key] for key in keys}, "precision": precision}
+
+
+def text_sources(run: Run) -> list[Json]:
+    """Origins of the texts of a run: place, names of files, address, licence, hashes of both sides."""
+    sources = []
+    for place, files in run.recipe.corpus.texts.items():
+        hashes = [run.hash(path) for path in dict.fromkeys((files.src, files.tgt)) if path.is_file()]
+        facts = {"name": ", ".join(path.name for path in files.given), "address": None, "licence": None}
+        if isinstance(files, PairDocument) and (corpus := files.lines.named) is not None:
+            facts = {"name": corpus.name, **{key: corpus.record()[key] for key in ("address", "licence")}}
+        sources.append({"text": place, **facts, "sha256": hashes})
+    return sources
 
 
 def run_folder_path(recipe: Recipe, run_dir: Path | str | None) -> Path:

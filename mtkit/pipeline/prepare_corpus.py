@@ -15,7 +15,6 @@ from mtkit.corpus.config import (
     CleaningConfig,
     CorpusConfig,
     CorpusFiles,
-    PairDocument,
     SentencePairs,
     TrainBacktranslated,
     TrainFiles,
@@ -135,18 +134,6 @@ def check_inputs(recipe: Recipe) -> None:
             errors.append(str(error))
     if errors:
         raise DataError("\n".join(list(dict.fromkeys(errors))[:10]))
-
-
-def text_sources(run: Run) -> list[Json]:
-    """Origins of the texts of a run: place, names of files, address, licence, hashes of both sides."""
-    sources = []
-    for place, files in run.recipe.corpus.texts.items():
-        hashes = [run.hash(path) for path in dict.fromkeys((files.src, files.tgt)) if path.is_file()]
-        facts = {"name": ", ".join(path.name for path in files.given), "address": None, "licence": None}
-        if isinstance(files, PairDocument) and (corpus := files.lines.named) is not None:
-            facts = {"name": corpus.name, **{key: corpus.record()[key] for key in ("address", "licence")}}
-        sources.append({"text": place, **facts, "sha256": hashes})
-    return sources
 
 
 def _check_filters(corpus: CorpusConfig) -> None:

@@ -43,8 +43,8 @@ from mtkit.pipeline.builders import (
     load_teacher,
     with_updates_of_epochs,
 )
-from mtkit.pipeline.open_run import Run, run_folder_path, training_summary
-from mtkit.pipeline.prepare_corpus import PreparedCorpora, text_sources
+from mtkit.pipeline.open_run import Run, run_folder_path, text_sources, training_summary
+from mtkit.pipeline.prepare_corpus import PreparedCorpora
 from mtkit.pipeline.prepare_tokenizer import load_tokenizers
 from mtkit.pipeline.reconcile import training_fingerprint, validation_fingerprints
 from mtkit.pipeline.run_folder import RunFolder, save_recipe

@@ -126,7 +126,7 @@ def test_a_lexicon_of_another_model(
     model: Path, tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str], edit: Edit, expected: str
 ) -> None:
     folder = str(copy_model(model, tmp_path / "edited", edit))
-    assert entry.execute(["attention", folder, "--src", str(text), "--ref", str(text)]) == 65
+    assert entry.execute(["explain", folder, "--src", str(text), "--ref", str(text)]) == 65
     assert expected in capsys.readouterr().err
     assert entry.execute(["translate", folder, str(text)]) == 0  # which does not use it
 

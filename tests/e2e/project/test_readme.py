@@ -21,7 +21,8 @@ WITH_RECIPE = {"run", "train", "preprocess"}
 
 def simple_commands(text: str) -> list[list[str]]:
     """The words of each command; `&&`, `|` and `;` stand between commands, and a redirection ends one."""
-    words = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=True)
+    text = re.sub(r"\$[A-Z_]+", "1", text.replace("\\\n", " "))  # variables of a shell, such as the number of a job
+    words = shlex.shlex(text, posix=True, punctuation_chars=True)
     words.whitespace_split = True
     words.whitespace = " \t"
     commands: list[list[str]] = [[]]

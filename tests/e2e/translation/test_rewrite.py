@@ -14,6 +14,7 @@ from mtkit.layers.attention import CrossAttention
 from mtkit.layers.cache import KVCache
 from mtkit.layers.projections import Projection
 from mtkit.models.transformer.config import TransformerConfig
+from mtkit.native.library import Native
 from mtkit.translate.model_engine import ModelEngine
 from tests.toy.runs import run, write_all
 
@@ -80,6 +81,9 @@ def test_a_changed_cross_attention_shows_in_training_and_validation(tmp_path: Pa
             engines.append(self)
 
     monkeypatch.setattr("mtkit.pipeline.validator.ModelEngine", RecordedEngine)
+    monkeypatch.setattr(
+        "mtkit.pipeline.validator.native", lambda: Native(None, "as after a change of a layer")
+    )
     overrides = ["training.validation.beam_size=1", "training.validation.sentences=4"]
     run(tmp_path, *overrides)
     log = (tmp_path / "run" / "log.jsonl").read_text()

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mtkit.model_folder.safetensors_file import map_tensors
+from mtkit.io.safetensors_file import map_tensors
 
 TENSORS = {
     "float32": torch.randn(3, 4),
