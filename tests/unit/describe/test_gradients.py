@@ -85,4 +85,4 @@ def test_command_draws_recipes_and_refuses_other_options(tmp_path, capsys):
     assert entry.execute(["plot", "quickstart", "multi30k-lstm", "--gradients", "-o", str(output)]) == 0
     assert output.read_bytes().startswith(b"\x89PNG")
     assert entry.execute(["plot", "quickstart", "--gradients", "--positions"]) == UsageError.exit_code
-    assert "--gradients excludes --attention and --positions" in capsys.readouterr().err
+    assert "--gradients excludes --positions" in capsys.readouterr().err
