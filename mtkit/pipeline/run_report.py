@@ -153,12 +153,13 @@ class RunReport:
             yield from comparison_blocks(test.comparison, test.reasons, test.hyps, [test.ref], test.src)
         yield from more
         yield heading("Data")
-        rows = [
-            [run.name, str(each["event"]), str(each.get("result", ""))]
+        stages = {  # the last result of each: a damaged one is made again
+            (run.name, str(each["event"])): str(each.get("result", ""))
             for run in self.runs
             for each in run.events
             if str(each["event"]).startswith(_DATA_EVENTS)
-        ]
+        }
+        rows = [[*names, result] for names, result in stages.items()]
         yield table(Table(["run", "stage", "result"], rows, text=("run", "stage", "result")))
         yield heading(f"Recipe of {self.runs[0].name}")
         yield preformatted(recipe_text(to_plain(self.runs[0].recipe)), "recipe")

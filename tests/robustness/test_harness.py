@@ -68,7 +68,16 @@ def test_differences_of_run_folders(tmp_path: Path) -> None:
     assert difference(digests(tmp_path), before) is None
     (tmp_path / "report.json").write_text('{"bleu": 2, "seconds": 2}')
     assert difference(digests(tmp_path), before) == "other content: report.json"
-    assert difference({}, before) == "lost: report.json"
+    (tmp_path / "report.json").write_text('{"bleu": 1, "seconds": 2}')
+    for text, expected in (
+        ("2 s</table>a", "left behind: report.html"),
+        ("3 s</table>a", None),
+        ("3 s</table>b", "other"),
+    ):
+        (tmp_path / "report.html").write_text(text)
+        assert (difference(digests(tmp_path), before) or "None").startswith(str(expected))
+        before = digests(tmp_path)
+    assert difference({}, before) == "lost: report.html"
     assert difference(before | {"x.tmp": ""}, before) == "left behind: x.tmp"
     assert difference(before | {"checkpoints/damaged-update-00000004/x": ""}, before) is None
 
