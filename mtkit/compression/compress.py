@@ -13,7 +13,7 @@ from typing import Final
 from torch import Tensor
 
 from mtkit.analysis.head_statistics import head_importance
-from mtkit.compression import Target
+from mtkit.compression import Target as Target  # for claims of evidence/
 from mtkit.compression.pruning import (
     choose_heads,
     choose_open_heads,

@@ -60,6 +60,8 @@ class Lexicon:
         Raises:
             ReadWriteError: the file cannot be written.
         """
+        import safetensors.numpy  # here alone: translation, which reads the file, does without the package
+
         columns: dict[str, NDArray[Any]] = {
             "frequent": self.frequent,
             "offsets": self.targets.offsets,
@@ -67,8 +69,6 @@ class Lexicon:
             "targets": self.targets.flat,
             **(more or {}),
         }
-        import safetensors.numpy  # translation reads the file without it
-
         write_bytes(path, safetensors.numpy.save(columns))
 
     @classmethod

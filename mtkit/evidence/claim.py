@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from mtkit.compression import Target
+from mtkit.compression.compress import Target
 from mtkit.config import Limits, config
 from mtkit.errors import RecipeError
 from mtkit.recipe.located import LocatedValue

@@ -60,7 +60,7 @@ TABLE: dict[str, set[str]] = {
     # claims are tested by studies
     "evidence": SCIENCE
     | FOLDERS
-    | {"pipeline", "study", "bench.machine", "compression", "analysis.head_statistics"},
+    | {"pipeline", "study", "bench.machine", "compression.compress", "analysis.head_statistics"},
     "serve": {"documents"} | SCIENCE | FOLDERS,
     "cli": {"documents", "serve"} | SCIENCE | FOLDERS | PROGRAMS,
     "__main__": {"cli"},
